@@ -56,8 +56,8 @@ function Select-Archive([string]$Sums) {
     return @{ Sum = $sum; Name = $name }
 }
 
-# Takes a program out of the way: one that runs cannot be written over or removed, but it can be renamed. What earlier
-# installations left so is removed once it does not run any more.
+# Takes a program out of the way: one that runs cannot be written over or removed, but it can be renamed. Programs that
+# earlier installations renamed are removed when they no longer run.
 function Move-Aside([string]$Name) {
     $program = Join-Path $BinDir "$Name.exe"
     Remove-Item -Force -ErrorAction SilentlyContinue -Path (Join-Path $BinDir "$Name.old-*.exe")

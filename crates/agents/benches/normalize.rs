@@ -1,5 +1,5 @@
-//! Normalisation of a 100 MB session beside a plain `serde_json::Value` pass over the same
-//! lines, in MB per CPU second, and the peak memory of the former.
+//! Compares the normalisation of a 100 MB session with a plain `serde_json::Value` pass over the
+//! same lines, in MB per CPU second, and measures its peak memory.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
 
@@ -45,7 +45,7 @@ fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Wall-clock time: there is no safe call for the used time.
+/// Wall-clock time: there is no safe call for the CPU time.
 #[cfg(windows)]
 fn cpu_seconds() -> f64 {
     static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
@@ -78,7 +78,7 @@ fn normalized(lines: BufReader<&File>, mut out: &File) -> io::Result<()> {
         contender,
         ..Recording::default()
     };
-    normalize(session, lines, out, recording)
+    normalize(session, lines, out, recording).map(drop)
 }
 
 fn parsed(lines: BufReader<&File>) -> io::Result<()> {
@@ -101,7 +101,7 @@ fn main() -> io::Result<()> {
     let out = tempfile::tempfile()?;
     let mut best = [f64::MAX; 2];
     let mut memory = None;
-    // In turn, so that a busy machine is as unkind to one as to the other.
+    // Alternating, so that the load of the machine affects both alike.
     for _ in 0..ROUNDS {
         best[0] = best[0].min(timed(&file, |lines| normalized(lines, &out))?);
         memory = memory.or_else(peak_memory_megabytes);
@@ -125,8 +125,10 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// The session that `proctor log normalize` reads with.
+/// The session of `proctor log normalize`.
 fn recorded_session() -> Box<dyn Session> {
-    let adapter = agents::find("claude-code").expect("the adapter is there");
-    adapter.recorded_session().expect("its output can be read")
+    let adapter = agents::find("claude-code").expect("the adapter exists");
+    adapter
+        .recorded_session()
+        .expect("the adapter has a recorded session")
 }

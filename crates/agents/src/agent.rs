@@ -14,12 +14,13 @@ use proctor_record::{
     session::Session,
 };
 
+pub(crate) use prompt::both_prompts;
 pub use prompt::read_prompt_file;
 pub use prompt::{
     MAX_PROMPT_CHARS, PromptFileError, PromptSource, read_workspace_prompt, resolve_prompt,
 };
 
-/// The `agent` section of a test case, as an adapter gets it.
+/// The `agent` section of a test case, as input of an adapter.
 #[derive(Clone, Copy, Debug)]
 pub struct AgentSection<'a> {
     /// The whole section.
@@ -30,7 +31,7 @@ pub struct AgentSection<'a> {
     pub model: Option<&'a str>,
     /// `agent.config`; an empty map when it is left out.
     pub config: &'a Node,
-    /// The folder of the file that it stands in.
+    /// The directory of the file with the section.
     pub folder: &'a Utf8Path,
     /// The prompt of the task, for an agent of a suite, which has no prompt of its own.
     pub prompt: Option<&'a PromptSource>,
@@ -57,11 +58,11 @@ pub trait Adapter: Sync {
     /// The JSON Schema of `agent.config` for this kind.
     fn schema(&self, generator: &mut schemars::SchemaGenerator) -> schemars::Schema;
 
-    /// Turn the `agent` section of a test case into an agent.
+    /// Turns the `agent` section of a test case into an agent.
     fn configure(&self, section: &AgentSection<'_>) -> Result<Box<dyn Agent>, Vec<Fault>>;
 
-    /// Whether there are credentials, judged from the environment that the agent would get and
-    /// from what its CLI's own check said (`None` when it was not asked or has no check).
+    /// Whether there are credentials, from the environment of the agent and the result of the CLI's
+    /// own check (`None` if it was not run or does not exist).
     fn authentication(
         &self,
         _env: &BTreeMap<String, String>,
@@ -70,71 +71,82 @@ pub trait Adapter: Sync {
         Authentication::NotNeeded
     }
 
-    /// A session that reads a recorded output; `None` when this kind has no output to read.
+    /// A session that reads recorded output; `None` if this kind has no readable output.
     fn recorded_session(&self) -> Option<Box<dyn Session>> {
         None
     }
 }
 
-/// A configured contender.
+/// A configured agent.
 pub trait Agent: Send + Sync {
-    /// Where its prompt comes from; `None` for an agent that takes none.
+    /// The source of its prompt; `None` for an agent without a prompt.
     fn prompt(&self) -> Option<&PromptSource>;
 
-    /// The model that was asked for.
+    /// The configured model.
     fn model(&self) -> Option<&str> {
         None
     }
 
-    /// Sampling parameters that were asked for, for the log.
+    /// The configured sampling parameters, for the log.
     fn parameters(&self) -> BTreeMap<String, serde_json::Value> {
         BTreeMap::new()
     }
 
-    /// The model by the name that its provider knows; `None` when that is the agent's own default, or
-    /// a nickname that only its CLI understands.
+    /// The provider's name of the model; `None` for the agent's default and for aliases that only
+    /// its CLI resolves.
     fn wire_model(&self) -> Option<&str> {
         self.model()
     }
 
-    /// A sampling temperature that was asked for and that only the gateway can set.
+    /// The configured sampling temperature, if only the gateway can set it.
     fn gateway_temperature(&self) -> Option<f64> {
         None
     }
 
-    /// Whether it works in the user's own HOME and environment.
+    /// The MCP servers that it was given and cannot do without, by name.
+    fn required_mcp_servers(&self) -> &[String] {
+        &[]
+    }
+
+    /// Whether it uses the user's own HOME and environment.
     fn inherits_user(&self) -> bool {
         false
     }
 
-    /// Whether it needs a socket on loopback to connect to.
+    /// Whether it needs a loopback socket to connect to.
     fn wants_socket(&self) -> bool {
         false
     }
 
-    /// Variables that the test case sets for it.
+    /// The variables that the test case sets for it.
     fn env(&self) -> &BTreeMap<String, String> {
         const NONE: &BTreeMap<String, String> = &BTreeMap::new();
         NONE
     }
 
-    /// A script of this machine that it runs. Containers get a copy of the script and of the files
-    /// beside it.
+    /// The program that it runs on this machine, by its path or its name on the PATH. Agents with a CLI of their own have
+    /// none: the CLI may be installed for a trial.
+    fn program(&self) -> Option<&str> {
+        None
+    }
+
+    /// A script on this machine that it runs. Containers get a copy of the script and of the files
+    /// next to it.
     fn script(&self) -> Option<&Utf8Path> {
         None
     }
 
-    /// The image that it has to run in.
+    /// The required image.
     fn image(&self) -> Option<&str> {
         None
     }
 
-    /// A file that it may leave in the workspace with figures of its own.
+    /// A file in the workspace with its own figures.
     fn sidecar(&self) -> Option<&'static str> {
         None
     }
 
-    /// Files that it leaves in the workspace and that are not its work, as patterns of git.
+    /// Git patterns of files that it writes to the workspace and that are not its work.
     fn litter(&self) -> &'static [&'static str] {
         &[]
     }
@@ -144,13 +156,19 @@ pub trait Agent: Send + Sync {
         &[]
     }
 
-    /// Whether it gets to see the reference solution.
+    /// Whether it gets the reference solution.
     fn wants_reference(&self) -> bool {
         false
     }
 
+    /// The custom agent that takes the task.
+    fn custom_agent(&self) -> Option<&str> {
+        None
+    }
+
     /// A folder of Markdown definitions (sub-agents) that is read from beside the test case
-    /// and from the workspace, and handed to `launch`.
+    /// and from the workspace, and handed to `launch`. From the working directory, only the
+    /// definition of the [custom agent](Agent::custom_agent) is read.
     fn definitions_folder(&self) -> Option<&'static str> {
         None
     }
@@ -159,17 +177,17 @@ pub trait Agent: Send + Sync {
     fn launch(&self, context: &LaunchContext<'_>) -> Result<Launch, LaunchError>;
 }
 
-/// Where the models are reached, instead of their makers' own addresses.
+/// The address of the models, instead of the providers' own.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    /// Such as `http://127.0.0.1:4000`: no path, no slash at the end.
+    /// The base URL, such as `http://127.0.0.1:4000`, without a path or trailing slash.
     pub base_url: String,
-    /// The key that is good there.
+    /// The key for this endpoint.
     pub key: String,
 }
 
 impl Endpoint {
-    /// The variables by which programs of most vendors find it.
+    /// The variables that set the endpoint in the programs of most vendors.
     pub fn env(&self) -> BTreeMap<String, String> {
         let Endpoint { base_url, key } = self;
         let env = [
@@ -186,14 +204,14 @@ impl Endpoint {
     }
 }
 
-/// Whether an agent's credentials are good.
+/// The state of an agent's credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Authentication {
-    /// It needs none.
+    /// No credentials are needed.
     NotNeeded,
-    /// There are some, and this is where they come from.
+    /// There are credentials from this source.
     Found(String),
-    /// There are none, or they are known to be bad.
+    /// There are none, or they are known to be invalid.
     Missing,
     /// Unknown before a trial run.
     Unknown,
@@ -208,27 +226,27 @@ pub struct LaunchContext<'a> {
     pub home: &'a Utf8Path,
     /// A folder for the trial's own files, outside the workspace.
     pub scratch: &'a Utf8Path,
-    /// What is asked.
+    /// The prompt.
     pub prompt: &'a str,
     /// The installed CLI, for agents that have one.
     pub cli: Option<&'a Installed>,
     /// The environment that every agent gets: allow-listed variables, own HOME, no telemetry.
     pub env: &'a BTreeMap<String, String>,
-    /// Whether we run as root.
+    /// Whether the agent runs as root.
     pub is_root: bool,
-    /// Where a socket listens, when `wants_socket`.
+    /// The address of the socket, if `wants_socket`.
     pub socket: Option<SocketAddr>,
-    /// The reference solution, when the task has one and the agent wants it.
+    /// The reference solution, if the task has one and the agent needs it.
     pub reference: Option<&'a ReferenceAt>,
     /// Definitions found in `definitions_folder`: name to Markdown text.
     pub definitions: &'a BTreeMap<String, String>,
-    /// Where the models are, when not at their makers'.
+    /// The address of the models, if not the providers' own.
     pub endpoint: Option<&'a Endpoint>,
-    /// Where the agent's own [script](Agent::script) is, as the agent sees it.
+    /// The path of the agent's [script](Agent::script), inside its environment.
     pub script: Option<&'a Utf8Path>,
 }
 
-/// Where the reference solution lies for the agent that applies it.
+/// The reference solution for the oracle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReferenceAt {
     /// A patch.
@@ -237,34 +255,34 @@ pub enum ReferenceAt {
     Script {
         /// The folder.
         folder: Utf8PathBuf,
-        /// More environment.
+        /// Additional environment variables.
         env: BTreeMap<String, String>,
     },
 }
 
-/// The command.
+/// How to start an agent.
 pub struct Launch {
     /// Program and arguments.
     pub argv: Vec<String>,
-    /// The whole environment.
+    /// The complete environment.
     pub env: BTreeMap<String, String>,
     /// Files to write before the start.
     pub files: Vec<(Utf8PathBuf, Vec<u8>)>,
-    /// Files that the agent leaves behind and that the session reads after the end: some
-    /// CLIs tell only there what they used.
+    /// Files of the agent that the session reads after the end: some CLIs report their usage only
+    /// there.
     pub collect: Vec<Utf8PathBuf>,
     /// The standard input.
     pub input: Input,
     /// The format of standard output.
     pub terminal: Terminal,
-    /// End the agent when it says nothing for so long (on top of the test case's own limits).
+    /// End the agent after this time without output (in addition to the test case's own limits).
     pub message_deadline: Option<Duration>,
     /// The session that reads the output.
     pub session: Box<dyn Session>,
 }
 
 impl Launch {
-    /// The names of the secrets that it would show to the agent.
+    /// The names of the secrets that the agent would see.
     pub fn secrets<'a>(&self, secrets: &'a Secrets) -> Vec<&'a str> {
         let words = self.argv.iter().chain(self.env.values());
         let files = self.files.iter().map(|(_, bytes)| bytes.as_slice());
@@ -279,7 +297,7 @@ impl Launch {
         found
     }
 
-    /// The same with `key` in the place of every secret.
+    /// The same launch with every secret replaced by `key`.
     #[must_use]
     pub fn without_secrets(mut self, secrets: &Secrets, key: &str) -> Launch {
         for text in self.argv.iter_mut().chain(self.env.values_mut()) {
@@ -294,8 +312,8 @@ impl Launch {
         self
     }
 
-    /// The same with paths below `roots`, which are folders of a container, as they are written there: agents put
-    /// paths together by the rules of this machine.
+    /// The same launch with paths below `roots`, which are folders of a container, in the
+    /// container's format: agents build paths by the rules of this machine.
     #[must_use]
     pub fn written_for(mut self, roots: &[&str]) -> Launch {
         if roots.is_empty() {
@@ -321,9 +339,9 @@ impl Launch {
 /// The standard input of the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// Nothing: it is closed.
+    /// Nothing; it is closed.
     Closed,
-    /// These bytes, then it is closed.
+    /// These bytes; then it is closed.
     Bytes(Vec<u8>),
     /// The replies of the session.
     Session,
@@ -332,7 +350,7 @@ pub enum Input {
 /// The format of the agent's standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Terminal {
-    /// Pipes: standard output and error apart.
+    /// Separate pipes for standard output and error.
     Pipes,
     /// One pseudo-terminal for both.
     Pty,
@@ -351,7 +369,7 @@ pub struct LaunchError {
 }
 
 impl LaunchError {
-    /// The same error with what to do about it.
+    /// The same error with a hint.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> LaunchError {
         self.hint = Some(hint.into());

@@ -1,8 +1,9 @@
-//! Agents that are a CLI with a one-shot mode, as a table. A row says what the CLI is called, which
-//! settings it has and how it is started; a `Reader` reads its output. The rest is the same for all.
+//! CLI agents with a one-shot mode, as a table. A row has the CLI's name, its settings and how it
+//! is started; a `Reader` reads its output. Everything else is shared.
 
 use std::collections::BTreeMap;
 
+use camino::Utf8Path;
 use proctor_document::Fault;
 use proctor_record::{
     platform,
@@ -13,13 +14,13 @@ use serde_json::{Value, json};
 
 use super::{
     command_line::{CommandLine, flag_value},
-    model_name,
+    mcp, model_name,
     setting::{self, Flag, Setting, Values},
-    verdict::Names,
+    verdict::CliNames,
 };
 use crate::agent::{
-    Adapter, Agent, AgentSection, Authentication, Endpoint, Input, Launch, LaunchContext,
-    LaunchError, PromptSource, Terminal, resolve_prompt,
+    Adapter, Agent, AgentSection, Authentication, Input, Launch, LaunchContext, LaunchError,
+    PromptSource, Terminal, resolve_prompt,
 };
 
 /// A row of the table: one CLI.
@@ -28,72 +29,76 @@ pub struct CliAgent {
     pub(super) name: &'static str,
     /// The name in messages.
     pub(super) title: &'static str,
-    /// What its codes in the log begin with.
+    /// The prefix of its codes in the log.
     pub(super) code: &'static str,
     pub(super) summary: &'static str,
     pub(super) provider: &'static str,
     pub(super) cli: Cli,
     pub(super) login: Login,
     pub(super) settings: &'static [Setting],
-    /// What to use instead of options that other agents have.
+    /// Alternatives to options of other agents.
     pub(super) instead: &'static [(&'static str, &'static str)],
     pub(super) model: ModelName,
+    /// The variable that names the model, for a CLI that has one.
+    pub(super) model_variable: Option<&'static str>,
     pub(super) start: Start,
-    pub(super) session: fn(Names) -> Box<dyn Session>,
+    pub(super) session: fn(CliNames) -> Box<dyn Session>,
 }
 
-/// The variables that hold a key, any of which is enough.
+/// The variables with a key, any of which is enough.
 pub(super) struct Login {
     pub(super) keys: &'static [&'static str],
-    /// Whether it may be logged in without one of them.
+    /// The state without any of them: the CLI may be logged in.
     pub(super) otherwise: Authentication,
 }
 
-/// How the CLI names models.
+/// The CLI's format of model names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ModelName {
-    /// As the provider does.
+    /// The provider's name.
     Plain,
-    /// As `maker/name`, with this name for Google. The maker must be known.
+    /// `maker/name`, with this name for Google. The maker must be known.
     Maker(&'static str),
-    /// As `maker/name` or an alias of its own, such as `sonnet`.
+    /// `maker/name`, or an alias such as `sonnet`.
     LiteLlm,
 }
 
-/// How the CLI is started. In `args`, `env` and `collect`, a leading `{home}/` or `{scratch}/` stands for
-/// the trial's folder of that name, and `{null}` for the null device.
+/// How the CLI is started. In `args`, `env` and `collect`, a leading `{home}/` or `{scratch}/` is
+/// replaced by the trial's directory, and `{null}` by the null device.
 pub(super) struct Start {
     pub(super) args: &'static [Arg],
     /// Words after the user's own arguments.
     pub(super) last_args: &'static [&'static str],
     pub(super) env: &'static [(&'static str, &'static str)],
-    /// Files that it leaves behind and that its reader wants.
+    /// Files that its reader reads after the end.
     pub(super) collect: &'static [&'static str],
     pub(super) prompt: Prompt,
-    /// Adds what depends on settings and on the gateway: files, variables.
+    /// First characters of prompts that the CLI runs as commands.
+    pub(super) commands: &'static [char],
+    /// Adds files and variables that depend on settings and on the gateway.
     pub(super) setup:
         fn(&CliContestant, &LaunchContext<'_>, &mut Launch) -> Result<(), LaunchError>,
 }
 
-/// Arguments before those that come from settings.
+/// Arguments before those of settings.
 #[derive(Clone, Copy)]
 pub(super) enum Arg {
     /// Words that every version accepts.
     Always(&'static [&'static str]),
-    /// A flag that can be left out where the version does not list it.
+    /// A flag that is omitted if the version does not list it.
     IfListed(&'static [&'static str]),
-    /// A flag that the adapter cannot do without.
+    /// A flag that the adapter requires.
     Listed(&'static str, &'static str),
 }
 
-/// How the prompt reaches the CLI. As an argument it may have 128 KiB only.
+/// How the prompt is passed to the CLI. An argument is limited to 128 KiB.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Prompt {
     /// On standard input.
     Stdin,
     /// In the file `{scratch}/prompt.md`; standard input is closed.
     File,
-    /// `setup` delivers it; standard input is closed until then.
+    /// By `setup`; standard input is closed by default.
     Setup,
 }
 
@@ -101,11 +106,11 @@ pub(super) enum Prompt {
 pub struct CliAdapter(pub(super) &'static CliAgent);
 
 impl CliAdapter {
-    pub(super) fn names(&self) -> Names {
+    pub(super) fn names(&self) -> CliNames {
         let CliAgent {
             title, code, cli, ..
         } = self.0;
-        Names {
+        CliNames {
             title,
             code,
             login: cli.login_hint,
@@ -158,6 +163,13 @@ impl Adapter for CliAdapter {
         let prompt = resolve_prompt(text, file, section).map_err(|fault| faults.insert(0, fault));
         let model = self.0.model.resolve(title, values.text("model"), section);
         let model = model.map_err(|fault| faults.push(fault));
+        let file = values.text("mcp_config").map(Utf8Path::new);
+        let require = values.get("require_mcp").and_then(Value::as_bool);
+        let required = mcp::required(section, file, require);
+        let required_mcp_servers = required.unwrap_or_else(|fault| {
+            faults.push(fault);
+            Vec::new()
+        });
         match (prompt, model) {
             (Ok(prompt), Ok(model)) if faults.is_empty() => {
                 if let Some(model) = &model {
@@ -170,6 +182,7 @@ impl Adapter for CliAdapter {
                     model,
                     args: values.take("args"),
                     env: values.take("env"),
+                    required_mcp_servers,
                     values,
                 }))
             }
@@ -193,7 +206,7 @@ impl Adapter for CliAdapter {
 }
 
 impl ModelName {
-    /// The model as the CLI names it.
+    /// The model in the CLI's format.
     fn resolve(
         self,
         title: &str,
@@ -209,7 +222,7 @@ impl ModelName {
             Err(node.fault("model", message))
         };
         if model.is_empty() || model.starts_with('-') || model.contains(char::is_whitespace) {
-            return fault(format!("`{model}` is not a valid model name"));
+            return fault(format!("invalid model name `{model}`"));
         }
         let named = match self {
             ModelName::Plain => Some(model.to_owned()),
@@ -220,7 +233,7 @@ impl ModelName {
             return Ok(named);
         }
         let hint = "write `provider/name`, such as `anthropic/claude-sonnet-4-5`";
-        fault(format!("{title} does not know the maker of `{model}`"))
+        fault(format!("{title} cannot determine the maker of `{model}`"))
             .map_err(|fault: Fault| fault.with_hint(hint))
     }
 }
@@ -234,11 +247,12 @@ pub(super) fn key_in<'a>(env: &BTreeMap<String, String>, names: &[&'a str]) -> O
 /// A configured CLI agent.
 pub(super) struct CliContestant {
     agent: &'static CliAgent,
-    pub(super) names: Names,
+    pub(super) names: CliNames,
     prompt: PromptSource,
     pub(super) model: Option<String>,
     args: Vec<String>,
     env: BTreeMap<String, String>,
+    required_mcp_servers: Vec<String>,
     pub(super) values: Values,
 }
 
@@ -248,16 +262,30 @@ impl Agent for CliContestant {
     }
 
     fn model(&self) -> Option<&str> {
-        let told = || flag_value(&self.args, "--model");
-        self.model.as_deref().or_else(told)
+        let by_flag = ["--model", "-m"]
+            .into_iter()
+            .find_map(|flag| flag_value(&self.args, flag));
+        // As `-c model=NAME` of Codex.
+        let mut args = self.args.iter();
+        let by_override = args.find_map(|arg| arg.strip_prefix("model="));
+        let by_override = by_override.map(|name| name.trim_matches('"'));
+        let variable = self.agent.model_variable;
+        let by_variable = variable.and_then(|name| self.env.get(name));
+        let by_variable = by_variable.map(String::as_str);
+        let model = self.model.as_deref();
+        model.or(by_flag).or(by_override).or(by_variable)
     }
 
     fn wire_model(&self) -> Option<&str> {
-        // An alias such as `sonnet` or `4o` names neither maker nor version.
+        // An alias such as `sonnet` or `4o` has neither maker nor version.
         let is_alias =
             |model: &str| !model.contains('/') && (model.len() <= 8 || !model.contains('-'));
         self.model()
             .filter(|model| self.agent.model != ModelName::LiteLlm || !is_alias(model))
+    }
+
+    fn required_mcp_servers(&self) -> &[String] {
+        &self.required_mcp_servers
     }
 
     fn parameters(&self) -> BTreeMap<String, Value> {
@@ -271,6 +299,20 @@ impl Agent for CliContestant {
         &self.env
     }
 
+    fn custom_agent(&self) -> Option<&str> {
+        let row = self
+            .agent
+            .settings
+            .iter()
+            .find(|row| row.definitions.is_some())?;
+        self.values.text(row.key)
+    }
+
+    fn definitions_folder(&self) -> Option<&'static str> {
+        self.custom_agent()?;
+        self.agent.settings.iter().find_map(|row| row.definitions)
+    }
+
     fn launch(&self, context: &LaunchContext<'_>) -> Result<Launch, LaunchError> {
         let Start {
             env,
@@ -279,6 +321,7 @@ impl Agent for CliContestant {
             setup,
             ..
         } = &self.agent.start;
+        self.check_prompt(context.prompt)?;
         let asked = context.prompt.as_bytes().to_vec();
         let (input, files) = match prompt {
             Prompt::Stdin => (Input::Bytes(asked), Vec::new()),
@@ -305,7 +348,9 @@ impl Agent for CliContestant {
         };
         launch.env.extend(self.env.clone());
         setup(self, context, &mut launch)?;
-        self.check_env(context.endpoint, &launch)?;
+        if context.endpoint.is_some() {
+            self.names.check_bypass(&self.env, &self.args)?;
+        }
         Ok(launch)
     }
 }
@@ -334,6 +379,17 @@ impl CliContestant {
             match flag {
                 Flag::Value(flag) => line.listed(flag, &text)?,
                 Flag::AtFile(flag) => line.listed(flag, &format!("@{text}"))?,
+                Flag::List(flag) => {
+                    let words = value.as_array().into_iter().flatten();
+                    let words: Vec<&str> = words.filter_map(Value::as_str).collect();
+                    line.listed(flag, &words.join(","))?;
+                    // The option takes any number of words, and would take those that follow.
+                    if let Some(words) = line.argv.pop()
+                        && let Some(flag) = line.argv.last_mut()
+                    {
+                        *flag = format!("{flag}={words}");
+                    }
+                }
                 Flag::WhenFalse(flag) if value == false => line.if_listed(&[flag]),
                 Flag::WhenFalse(_) => {}
             }
@@ -343,22 +399,27 @@ impl CliContestant {
         Ok(line.argv)
     }
 
-    /// An address of the user's must not lead the CLI past the gateway. A key does no harm: the gateway's
-    /// takes its place.
-    fn check_env(&self, endpoint: Option<&Endpoint>, launch: &Launch) -> Result<(), LaunchError> {
-        let key = endpoint.map(|endpoint| &endpoint.key);
-        let mut lost = self.env.iter().filter(|(name, value)| {
-            let set = launch.env.get(*name);
-            set != Some(value) && set != key
-        });
-        match lost.next() {
+    /// Refuse a prompt that the CLI would run as a command.
+    fn check_prompt(&self, prompt: &str) -> Result<(), LaunchError> {
+        let title = self.agent.title;
+        let commands = self.agent.start.commands;
+        match prompt
+            .chars()
+            .next()
+            .filter(|first| commands.contains(first))
+        {
             None => Ok(()),
-            Some((name, _)) => Err(self.names.bypass(name)),
+            Some(first) => {
+                let message =
+                    format!("{title} would run a prompt that starts with `{first}` as a command");
+                let error = self.names.invalid(message);
+                Err(error.with_hint("start the prompt with a word"))
+            }
         }
     }
 }
 
-/// The text with the trial's folders in it.
+/// The text with the trial's directories.
 fn filled(text: &str, context: &LaunchContext<'_>) -> String {
     let folders = [("{home}/", context.home), ("{scratch}/", context.scratch)];
     let in_folder = folders
@@ -371,8 +432,8 @@ fn filled(text: &str, context: &LaunchContext<'_>) -> String {
     }
 }
 
-/// The usual description of a CLI, for struct update: codes that begin with `$code`, a package, and how to
-/// install it.
+/// The default description of a CLI, for struct update: codes with the prefix `$code`, a package,
+/// and an installation hint.
 macro_rules! cli {
     ($code:literal, $program:literal, npm $package:literal) => {
         cli!(
@@ -394,7 +455,7 @@ macro_rules! cli {
             credential_env: &[],
             credential_files: &[],
             shared_caches: &[],
-            // Several load themselves for seconds, and for longer on a busy machine.
+            // Several take seconds to load, and longer on a busy machine.
             probe_limit: std::time::Duration::from_mins(1),
             not_found_code: concat!($code, "_CLI_NOT_FOUND"),
             auth_code: concat!($code, "_AUTH_FAILED"),

@@ -11,11 +11,11 @@ use self::session::CodexReader;
 use super::{
     cli::{Arg, CliAdapter, CliAgent, CliContestant, Login, ModelName, Prompt, Start, cli},
     reader::CliSession,
-    setting::{Kind, Setting},
+    setting::{Setting, SettingKind},
 };
 use crate::agent::{Authentication, Launch, LaunchContext, LaunchError};
 
-/// The variable that `codex exec` takes its key from. It does not look at `OPENAI_API_KEY`.
+/// The variable with the key of `codex exec`. It does not read `OPENAI_API_KEY`.
 const KEY: &str = "CODEX_API_KEY";
 const OPENAI_KEY: &str = "OPENAI_API_KEY";
 const OPENAI_URL: &str = "OPENAI_BASE_URL";
@@ -39,17 +39,17 @@ pub(super) static CODEX: CliAdapter = CliAdapter(&CliAgent {
         otherwise: Authentication::Unknown,
     },
     settings: &[
-        Setting::new("model", Kind::Text, "The model, such as `gpt-5.5`.").flag("--model"),
+        Setting::new("model", SettingKind::Text, "The model, such as `gpt-5.5`.").flag("--model"),
         Setting::new(
             "reasoning_effort",
-            Kind::OneOf(&["none", "minimal", "low", "medium", "high", "xhigh"]),
-            "How much the model thinks. Each model accepts some of the values.",
+            SettingKind::OneOf(&["none", "minimal", "low", "medium", "high", "xhigh"]),
+            "The reasoning effort. Each model accepts some of the values.",
         )
         .parameter(),
         Setting::new(
             "append_system_prompt",
-            Kind::TextUpTo(10_000),
-            "Instructions added to Codex's own.",
+            SettingKind::TextUpTo(10_000),
+            "Instructions in addition to Codex's own.",
         ),
     ],
     instead: &[
@@ -63,13 +63,14 @@ pub(super) static CODEX: CliAdapter = CliAdapter(&CliAgent {
         ),
         (
             "temperature",
-            "leave it out; `reasoning_effort` is what Codex has",
+            "remove it; Codex has `reasoning_effort` instead",
         ),
     ],
     model: ModelName::Plain,
+    model_variable: None,
     start: Start {
         args: &[
-            // Without the last one the sandbox is read-only, and a run that changed nothing exits with 0.
+            // Without the last flag the sandbox is read-only, and a run without changes exits with 0.
             Arg::Always(&[
                 "exec",
                 "--json",
@@ -83,12 +84,13 @@ pub(super) static CODEX: CliAdapter = CliAdapter(&CliAgent {
         env: &[("CODEX_HOME", "{home}/.codex")],
         collect: &[],
         prompt: Prompt::Stdin,
+        commands: &[],
         setup,
     },
     session: CliSession::<CodexReader>::start,
 });
 
-/// The key, and `config.toml`: nothing is sent except to the models.
+/// Sets the key, and writes a `config.toml` with which data is sent only to the models.
 #[expect(clippy::unnecessary_wraps, reason = "the signature of all rows")]
 fn setup(
     agent: &CliContestant,
@@ -101,7 +103,7 @@ fn setup(
     } else if let (None, Some(key)) = (env.get(KEY), env.get(OPENAI_KEY).cloned()) {
         env.insert(KEY.to_owned(), key);
     }
-    // The CLI itself does not look at `OPENAI_BASE_URL`.
+    // The CLI does not read `OPENAI_BASE_URL`.
     let base_url = match context.endpoint {
         Some(endpoint) => Some(format!("{}/v1", endpoint.base_url)),
         None => env.get(OPENAI_URL).filter(|url| !url.is_empty()).cloned(),
@@ -121,7 +123,7 @@ fn setup(
     }
     toml.push("[history]\npersistence = \"none\"".to_owned());
     if let Some(base_url) = base_url {
-        // A provider of its own: the built-in one tries a WebSocket first.
+        // A custom provider, because the built-in one tries a WebSocket first.
         toml.push(format!(
             "[model_providers.proctor]\nname = \"proctor\"\nbase_url = {}\nenv_key = \"{KEY}\"\nwire_api = \"responses\"",
             quoted(&base_url)
@@ -133,7 +135,7 @@ fn setup(
     Ok(())
 }
 
-/// A TOML string. Its escapes are those of JSON, and one more.
+/// A TOML string. TOML has the escapes of JSON, and one more.
 fn quoted(text: &str) -> String {
     json!(text).to_string().replace('\u{7f}', "\\u007f")
 }

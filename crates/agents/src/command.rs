@@ -1,6 +1,6 @@
-//! The `command` agent: any program as an agent, with no code. The prompt comes on standard
-//! input, in a file or as an argument; its output is text, one JSON object a line, or what
-//! one of the other agents prints; what it used is read from its output or a file.
+//! The `command` agent: any program as an agent, without code. The prompt is on standard input, in
+//! a file or an argument. The output is text, JSON lines, or the format of another agent; the usage
+//! is read from the output or a file.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use self::{
-    output::{CommandSession, Output},
+    output::{CommandSession, OutputKind},
     usage::{UsagePaths, UsageReader},
 };
-use super::plain::PlainSession;
+use super::{plain::PlainSession, verdict::CliNames};
 use crate::agent::{
     Adapter, Agent, AgentSection, Input, Launch, LaunchContext, LaunchError, PromptSource,
     Terminal, resolve_prompt,
@@ -25,7 +25,7 @@ mod output;
 mod tests;
 mod usage;
 
-/// The longest argument that the kernel takes, its end mark included.
+/// The kernel's limit on the length of an argument, including the terminator.
 const MAX_ARGUMENT: usize = 128 << 10;
 const PLACEHOLDERS: &[&str] = &[
     "prompt",
@@ -36,7 +36,13 @@ const PLACEHOLDERS: &[&str] = &[
     "scratch",
 ];
 
-/// The adapter.
+/// How messages and codes name the program.
+const NAMES: CliNames = CliNames {
+    title: "the program",
+    code: "COMMAND",
+    login: "",
+};
+
 pub struct Command;
 
 /// `agent.config`.
@@ -44,32 +50,30 @@ pub struct Command;
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Command")]
 struct CommandSettings {
-    /// What is asked: this or `prompt_file`.
+    /// The prompt: this or `prompt_file`.
     prompt: Option<String>,
-    /// A file with what is asked.
+    /// A file with the prompt.
     prompt_file: Option<String>,
-    /// The program and its arguments. A program with a slash in its name is relative to the test case, and
-    /// so is an argument such as `./agent.sh` that is a file there: containers get a copy of it.
-    /// `{prompt}`, `{prompt_file}`, `{model}`, `{workspace}`, `{home}` and `{scratch}` stand for
-    /// what they name.
+    /// The program and its arguments. A program with a slash in its name is relative to the test
+    /// case, and so is an argument such as `./agent.sh` that is a file there: containers get a copy
+    /// of it. The placeholders `{prompt}`, `{prompt_file}`, `{model}`, `{workspace}`, `{home}` and
+    /// `{scratch}` are replaced.
     #[schemars(length(min = 1))]
     command: Vec<String>,
-    /// How the prompt gets there. Default `stdin`.
+    /// How the prompt is passed. Default `stdin`.
     prompt_by: Option<PromptBy>,
-    /// What it prints. Default `text`.
-    output: Option<Output>,
-    /// With `output: ndjson`: the path of what the model says in a line, such as
-    /// `message.content`.
+    /// The output format. Default `text`.
+    output: Option<OutputKind>,
+    /// With `output: ndjson`: the path of the model's text in a line, such as `message.content`.
     message: Option<String>,
-    /// Where it tells what it used.
+    /// Where the program reports its usage.
     usage: Option<UsagePaths>,
-    /// More environment.
+    /// Additional environment variables.
     #[serde(default)]
     env: BTreeMap<String, String>,
 }
 
-/// How the prompt gets to the program. It is in the file that `PROCTOR_PROMPT_FILE` names in
-/// any case.
+/// How the prompt is passed to the program. It is always in the file of `PROCTOR_PROMPT_FILE`, too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum PromptBy {
@@ -78,7 +82,7 @@ enum PromptBy {
     Stdin,
     /// In a file; standard input is closed.
     File,
-    /// As the argument that holds `{prompt}`, up to 128 KiB; standard input is closed.
+    /// As the argument that contains `{prompt}`, up to 128 KiB; standard input is closed.
     Argument,
 }
 
@@ -108,11 +112,12 @@ impl Adapter for Command {
             Ok(prompt) if faults.is_empty() => prompt,
             _ => return Err(faults),
         };
-        let script = Script::find(&settings.command, section).map_err(|fault| vec![fault])?;
+        let script =
+            CommandScript::find(&settings.command, section).map_err(|fault| vec![fault])?;
         if let Some(script) = &script {
             settings.command[script.word] = script.path.to_string();
         }
-        Ok(Box::new(Program {
+        Ok(Box::new(CommandAgent {
             prompt,
             model: section.model.map(str::to_owned),
             settings,
@@ -121,16 +126,19 @@ impl Adapter for Command {
     }
 }
 
-/// A file beside the test case that the command runs.
-struct Script {
-    /// Which word of the command names it.
+/// A file next to the test case that the command runs.
+struct CommandScript {
+    /// The index of its word in the command.
     word: usize,
     path: Utf8PathBuf,
 }
 
-impl Script {
-    /// The program when it is a relative path, or the script that an interpreter is given.
-    fn find(command: &[String], section: &AgentSection<'_>) -> Result<Option<Script>, Fault> {
+impl CommandScript {
+    /// The program if it is a relative path, or the script argument of an interpreter.
+    fn find(
+        command: &[String],
+        section: &AgentSection<'_>,
+    ) -> Result<Option<CommandScript>, Fault> {
         let is_relative = |word: &str| {
             word.contains('/') && !word.contains('{') && !Utf8Path::new(word).is_absolute()
         };
@@ -138,48 +146,48 @@ impl Script {
         if is_relative(program) {
             let path = section.folder.join(program);
             check_program(&path, section)?;
-            return Ok(Some(Script { word: 0, path }));
+            return Ok(Some(CommandScript { word: 0, path }));
         }
         let starts_here = |word: &str| word.starts_with("./") || word.starts_with("../");
         let found = command.iter().enumerate().skip(1).find_map(|(word, text)| {
             let path = section.folder.join(text);
-            (starts_here(text) && path.is_file()).then_some(Script { word, path })
+            (starts_here(text) && path.is_file()).then_some(CommandScript { word, path })
         });
         Ok(found)
     }
 }
 
-/// A program that cannot be started is better found now than by every trial.
+/// Checks the program before any trial starts.
 fn check_program(path: &Utf8Path, section: &AgentSection<'_>) -> Result<(), Fault> {
     let fault = |message: String| section.config.fault("command", message);
     if !path.is_file() {
         let hint = "a path with a slash is relative to the file that names it";
-        return Err(fault(format!("there is no program {path}")).with_hint(hint));
+        return Err(fault(format!("program not found: {path}")).with_hint(hint));
     }
     if !platform::is_executable(path.as_std_path()) {
-        let hint = format!("make it so with: chmod +x {path}");
+        let hint = format!("make it executable: chmod +x {path}");
         return Err(fault(format!("{path} is not executable")).with_hint(hint));
     }
     Ok(())
 }
 
-/// Everything that is wrong with the settings beside the prompt.
+/// All faults of the settings other than the prompt.
 fn check(settings: &CommandSettings, section: &AgentSection<'_>) -> Vec<Fault> {
     let mut faults = Vec::new();
     let config = section.config;
     if settings.command.first().is_none_or(String::is_empty) {
-        faults.push(config.fault("command", "`command` names no program"));
+        faults.push(config.fault("command", "`command` has no program"));
     }
     let by = settings.prompt_by.unwrap_or_default();
     match (by, uses(&settings.command, "prompt")) {
         (PromptBy::Argument, false) => faults.push(
             config
-                .fault("prompt_by", "no argument holds the prompt")
-                .with_hint("write `{prompt}` where it goes in `command`"),
+                .fault("prompt_by", "no argument contains the prompt")
+                .with_hint("add `{prompt}` to `command`"),
         ),
         (PromptBy::Stdin | PromptBy::File, true) => faults.push(
             config
-                .fault("command", "`{prompt}` is an argument")
+                .fault("command", "`{prompt}` requires `prompt_by: argument`")
                 .with_hint("add `prompt_by: argument`, or use `{prompt_file}`"),
         ),
         _ => {}
@@ -189,7 +197,7 @@ fn check(settings: &CommandSettings, section: &AgentSection<'_>) -> Vec<Fault> {
             .iter()
             .map(|name| format!("`{{{name}}}`"))
             .collect();
-        let message = format!("`{{{word}}}` stands for nothing");
+        let message = format!("unknown placeholder `{{{word}}}`");
         let hint = format!("known: {}", known.join(", "));
         faults.push(config.fault("command", message).with_hint(hint));
     }
@@ -197,21 +205,18 @@ fn check(settings: &CommandSettings, section: &AgentSection<'_>) -> Vec<Fault> {
         (Some(_), false) => faults.push(
             section
                 .node
-                .fault("model", "`model` does nothing here")
-                .with_hint("write `{model}` where it goes in `command`, or leave it out"),
+                .fault("model", "`model` has no effect")
+                .with_hint("add `{model}` to `command`, or remove it"),
         ),
         (None, true) => faults.push(
             config
-                .fault(
-                    "command",
-                    "`{model}` is used, and there is no `agent.model`",
-                )
-                .with_hint("add `model` beside `type`"),
+                .fault("command", "`{model}` requires `agent.model`")
+                .with_hint("add `model` next to `type`"),
         ),
         _ => {}
     }
-    if settings.message.is_some() && settings.output != Some(Output::Ndjson) {
-        let fault = config.fault("message", "`message` does nothing with this output");
+    if settings.message.is_some() && settings.output != Some(OutputKind::Ndjson) {
+        let fault = config.fault("message", "`message` has no effect with this output");
         faults.push(fault.with_hint("add `output: ndjson`"));
     }
     if let Some(paths) = &settings.usage {
@@ -236,14 +241,14 @@ fn unknown(word: &str) -> Option<&str> {
     })
 }
 
-struct Program {
+struct CommandAgent {
     prompt: PromptSource,
     model: Option<String>,
     settings: CommandSettings,
-    script: Option<Script>,
+    script: Option<CommandScript>,
 }
 
-impl Agent for Program {
+impl Agent for CommandAgent {
     fn prompt(&self) -> Option<&PromptSource> {
         Some(&self.prompt)
     }
@@ -256,6 +261,12 @@ impl Agent for Program {
         &self.settings.env
     }
 
+    fn program(&self) -> Option<&str> {
+        let is_known = !self.settings.env.contains_key("PATH");
+        let program = self.settings.command.first().filter(|_| is_known)?;
+        (!program.contains('{')).then_some(program.as_str())
+    }
+
     fn script(&self) -> Option<&Utf8Path> {
         self.script.as_ref().map(|script| script.path.as_path())
     }
@@ -265,6 +276,7 @@ impl Agent for Program {
         let mut env = context.env.clone();
         env.insert("PROCTOR_PROMPT_FILE".to_owned(), file.to_string());
         if let Some(endpoint) = context.endpoint {
+            NAMES.check_bypass(&self.settings.env, &[])?;
             env.extend(endpoint.env());
         }
         env.extend(self.settings.env.clone());
@@ -286,7 +298,7 @@ impl Agent for Program {
     }
 }
 
-impl Program {
+impl CommandAgent {
     fn argv(&self, context: &LaunchContext<'_>, file: &str) -> Result<Vec<String>, LaunchError> {
         let values = [
             ("{prompt_file}", file),
@@ -294,7 +306,7 @@ impl Program {
             ("{workspace}", context.workspace.as_str()),
             ("{home}", context.home.as_str()),
             ("{scratch}", context.scratch.as_str()),
-            // Last, so that what stands in the prompt is never taken for a placeholder.
+            // Last, so that placeholders in the prompt are not replaced.
             ("{prompt}", context.prompt),
         ];
         let filled = |word: &String| {
@@ -308,15 +320,15 @@ impl Program {
         }
         match argv.iter().find(|word| word.len() >= MAX_ARGUMENT) {
             None => Ok(argv),
-            Some(word) => Err(LaunchError {
-                message: format!(
-                    "an argument of {} bytes is too long: with the prompt it may have {} at most",
+            Some(word) => {
+                let message = format!(
+                    "the argument with the prompt has {} bytes, the maximum is {}",
                     word.len(),
                     MAX_ARGUMENT - 1
-                ),
-                hint: Some("use `prompt_by: stdin` or `prompt_by: file`".to_owned()),
-                code: "COMMAND_INVALID_CONFIG".to_owned(),
-            }),
+                );
+                let hint = "use `prompt_by: stdin` or `prompt_by: file`";
+                Err(NAMES.invalid(message).with_hint(hint))
+            }
         }
     }
 
@@ -331,7 +343,7 @@ impl Program {
         let settings = &self.settings;
         let output = settings.output.unwrap_or_default();
         let reader = settings.usage.clone().map(UsageReader::new);
-        if output == Output::Text && reader.is_none() {
+        if output == OutputKind::Text && reader.is_none() {
             return Box::new(PlainSession::default());
         }
         Box::new(CommandSession::new(

@@ -1,22 +1,22 @@
-//! The command line of a CLI, fitted to the installed version: flags must be listed in its help.
+//! The command line of a CLI for the installed version: flags must be listed in its help.
 
 use proctor_record::record::cli::Installed;
 
-use super::verdict::Names;
+use super::verdict::CliNames;
 use crate::agent::{LaunchContext, LaunchError};
 
-/// A command line in the making.
+/// A command line under construction.
 pub(super) struct CommandLine<'a> {
     pub(super) cli: &'a Installed,
-    names: Names,
+    names: CliNames,
     pub(super) argv: Vec<String>,
 }
 
 impl<'a> CommandLine<'a> {
-    /// A command line that holds the program only.
+    /// A command line with the program only.
     pub(super) fn new(
         context: &LaunchContext<'a>,
-        names: Names,
+        names: CliNames,
     ) -> Result<CommandLine<'a>, LaunchError> {
         let cli = context
             .cli
@@ -28,33 +28,33 @@ impl<'a> CommandLine<'a> {
         })
     }
 
-    /// Add words that every version accepts.
+    /// Adds words that every version accepts.
     pub(super) fn push<W: AsRef<str>>(&mut self, words: &[W]) {
         let words = words.iter().map(|word| word.as_ref().to_owned());
         self.argv.extend(words);
     }
 
-    /// Add a flag with its values, unless this version does not list it in its help.
+    /// Adds a flag with its values if this version lists it in its help.
     pub(super) fn if_listed<W: AsRef<str>>(&mut self, words: &[W]) {
         if words.first().is_some_and(|flag| self.lists(flag.as_ref())) {
             self.push(words);
         }
     }
 
-    /// Add a flag that the agent cannot do without. A version that does not list it is an error.
+    /// Adds a required flag. A version that does not list it is an error.
     pub(super) fn listed(&mut self, flag: &str, value: &str) -> Result<(), LaunchError> {
         if !self.lists(flag) {
             let program = self.cli.path.file_name().unwrap_or("the program");
             let version = self.cli.version.as_deref().unwrap_or("of this version");
             let message = format!("{program} {version} has no option {flag}");
-            let hint = "install another version, or leave the setting out";
+            let hint = "install another version, or remove the setting";
             return Err(self.names.invalid(message).with_hint(hint));
         }
         self.push(&[flag, value]);
         Ok(())
     }
 
-    /// Whether the installed version knows `flag`; assumed when its help is not known.
+    /// Whether the installed version lists `flag`; assumed if its help is unknown.
     fn lists(&self, flag: &str) -> bool {
         self.cli.help.is_empty() || self.cli.has_flag(flag)
     }

@@ -1,5 +1,5 @@
-//! GitHub Copilot CLI: JSON events on standard output, tokens only in a file that it writes at
-//! its end. Its first start unpacks a quarter of a gigabyte, which all trials share.
+//! GitHub Copilot CLI: JSON events on standard output, tokens only in a file at its end. Its first
+//! start unpacks a quarter of a gigabyte, which all trials share.
 
 use proctor_record::{
     outcome::Ending,
@@ -12,13 +12,17 @@ use serde_json::Value;
 use super::{
     cli::{Arg, CliAdapter, CliAgent, CliContestant, Login, ModelName, Prompt, Start, cli},
     fault::ApiFault,
+    mcp,
     reader::{CliSession, Reader},
-    setting::{Flag, Kind, Setting},
+    setting::{Flag, Setting, SettingKind},
     tokens::{self, Tokens},
     transcript::{self, Failed, Transcript, text},
     verdict::End,
 };
-use crate::agent::{Authentication, Launch, LaunchContext, LaunchError};
+use crate::{
+    AGENTIC_JUDGE, AGENTIC_JUDGE_NAME,
+    agent::{Authentication, Launch, LaunchContext, LaunchError},
+};
 
 const USAGE_FILE: &str = "{scratch}/copilot-usage.json";
 
@@ -56,41 +60,54 @@ pub(super) static COPILOT: CliAdapter = CliAdapter(&CliAgent {
         otherwise: Authentication::Unknown,
     },
     settings: &[
-        Setting::new("model", Kind::Text, "The model.").flag("--model"),
+        Setting::new("model", SettingKind::Text, "The model.").flag("--model"),
         Setting::new(
             "agent_name",
-            Kind::Text,
-            "Run as this custom agent, which the repo defines in `.github/agents`.",
+            SettingKind::Text,
+            "Run as this custom agent, defined in `.github/agents` of the repo, beside the test case or in the working directory.",
         )
-        .flag("--agent"),
+        .flag("--agent")
+        .defined_in(".github/agents"),
+        Setting::new(
+            "tools",
+            SettingKind::Words,
+            "The tools that the model has; all when left out.",
+        )
+        .passed(Flag::List("--available-tools")),
         Setting::new(
             "reasoning_effort",
-            Kind::Text,
-            "How much the model thinks: `none`, `minimal`, `low`, `medium`, `high`, `xhigh`, `max`.",
+            SettingKind::Text,
+            "The reasoning effort: `none`, `minimal`, `low`, `medium`, `high`, `xhigh`, `max`.",
         )
         .flag("--reasoning-effort"),
         Setting::new(
             "mcp_config",
-            Kind::File,
-            "A file with more MCP servers, beside the test case.",
+            SettingKind::File,
+            "A file with additional MCP servers, next to the test case.",
         )
         .passed(Flag::AtFile("--additional-mcp-config")),
+        Setting::new(
+            "require_mcp",
+            SettingKind::Switch,
+            "Whether a server of `mcp_config` that does not connect ends the trial, as `sandbox`. Default `true`.",
+        ),
     ],
     instead: &[
         (
             "append_system_prompt",
-            "put it in the repo's AGENTS.md, or in the prompt",
+            "add it to the repo's AGENTS.md, or to the prompt",
         ),
         (
             "allowed_tools",
-            "use `args: [--deny-tool=TOOL]` for what it may not use",
+            "use `args: [--deny-tool=TOOL]` to forbid tools",
         ),
         (
             "max_tokens",
-            "use `env: {COPILOT_PROVIDER_MAX_OUTPUT_TOKENS: ...}` with a provider of your own",
+            "use `env: {COPILOT_PROVIDER_MAX_OUTPUT_TOKENS: ...}` with your own provider",
         ),
     ],
     model: ModelName::Plain,
+    model_variable: Some("COPILOT_MODEL"),
     start: Start {
         args: &[
             Arg::Always(&["--output-format", "json", "--allow-all-tools"]),
@@ -109,19 +126,31 @@ pub(super) static COPILOT: CliAdapter = CliAdapter(&CliAgent {
             ("COPILOT_HOME", "{home}/.copilot"),
         ],
         collect: &[USAGE_FILE],
-        // Without `-p` the prompt is what comes on standard input, of any length.
+        // Without `-p` the prompt is read from standard input, with any length.
         prompt: Prompt::Stdin,
+        commands: &[],
         setup,
     },
     session: CliSession::<CopilotReader>::start,
 });
 
-/// The variables that lead it to an endpoint, without any login.
+/// Adds the variables of an endpoint, without any login.
 fn setup(
     agent: &CliContestant,
     context: &LaunchContext<'_>,
     launch: &mut Launch,
 ) -> Result<(), LaunchError> {
+    if let Some(name) = agent.values.text("agent_name") {
+        let built_in = (name == AGENTIC_JUDGE_NAME).then_some(AGENTIC_JUDGE);
+        let found = context.definitions.get(name).map(String::as_str);
+        // A name that is not found here may be one of the CLI's own.
+        if let Some(markdown) = found.or(built_in) {
+            let file = context
+                .home
+                .join(format!(".copilot/agents/{name}.agent.md"));
+            launch.files.push((file, markdown.as_bytes().to_vec()));
+        }
+    }
     let Some(endpoint) = context.endpoint else {
         return Ok(());
     };
@@ -142,7 +171,7 @@ fn setup(
     ] {
         launch.env.insert(name.to_owned(), value);
     }
-    // The user may know better which API the model speaks.
+    // The user's settings for the model's API take precedence.
     let mut usual = |name: &str, value: &str| {
         let variable = launch.env.entry(name.to_owned());
         variable.or_insert_with(|| value.to_owned());
@@ -154,13 +183,13 @@ fn setup(
     Ok(())
 }
 
-/// Reads the events, and the figures in the file.
+/// Reads the events, and the figures of the file.
 #[derive(Default)]
 struct CopilotReader {
     transcript: Transcript,
     usage: Option<Usage>,
     is_introduced: bool,
-    /// It got SIGTERM. Its result has exit code 0 nevertheless.
+    /// Whether it got SIGTERM. Its result has exit code 0 nevertheless.
     is_aborted: bool,
 }
 
@@ -177,7 +206,7 @@ impl Reader for CopilotReader {
 
     fn finish(&mut self, _ending: &Ending, _host: &mut dyn SessionHost) -> Option<Usage> {
         let mut usage = self.usage.take()?;
-        // A call under way when it was ended is not in the account.
+        // The account does not include a call in progress at its end.
         usage.lower_bound = self.transcript.end != End::Done;
         Some(usage)
     }
@@ -194,7 +223,7 @@ impl Reader for CopilotReader {
             "assistant.turn_retry" => {
                 let why = text(data, "/reason").unwrap_or("unknown");
                 self.transcript
-                    .retry(&format!("the API call is tried again: {why}"), host);
+                    .retry(&format!("API call retried: {why}"), host);
             }
             "tool.execution_start" => {
                 let arguments = data.get("arguments").unwrap_or(&Value::Null);
@@ -207,6 +236,7 @@ impl Reader for CopilotReader {
             "model.call_failure" => self.transcript.end = End::Retrying(failure(data)),
             "session.error" => self.transcript.end = End::Failed(session_error(data)),
             "session.compaction_complete" => self.transcript.counts.compactions += 1,
+            "session.mcp_servers_loaded" => mcp::report(&data["servers"], host),
             "abort" => self.is_aborted = true,
             "result" => self.result(event),
             kind if is_known_without_effect(kind) => {}
@@ -263,8 +293,8 @@ impl CopilotReader {
     }
 }
 
-/// The account in the file. Its input includes what was read from and written to the cache;
-/// what it calls cost is a count of requests, not money.
+/// The account in the file. Its input includes cached tokens; its cost is a number of requests, not
+/// money.
 fn usage(account: &Value) -> Option<Usage> {
     let models = account.get("modelMetrics")?.as_object()?;
     let of = |(name, metrics): (&String, &Value)| {
@@ -282,7 +312,7 @@ fn usage(account: &Value) -> Option<Usage> {
 
 fn failure(data: &Value) -> ApiFault {
     let kind = match text(data, "/failureKind") {
-        Some("transport") => "the connection broke off: ",
+        Some("transport") => "the connection was closed: ",
         _ => "",
     };
     let message = text(data, "/errorMessage").unwrap_or_default();
@@ -292,12 +322,12 @@ fn failure(data: &Value) -> ApiFault {
     }
 }
 
-/// The error that ends a session: its type says what it is where there is no status.
+/// The error that ends a session, classified by its type if there is no status.
 fn session_error(data: &Value) -> ApiFault {
     let kind = text(data, "/errorType").unwrap_or_default();
     let message = text(data, "/message").unwrap_or_default();
     let status = tokens::number(data, "/statusCode");
-    // All its retries got no answer that could be used.
+    // No retry got a usable answer.
     let is_network = message.contains("Failed to get response from the AI model");
     let what = match kind {
         _ if status.is_some() => "",

@@ -1,18 +1,18 @@
-//! A failed model call, as a CLI reports it.
+//! A failed model call in a CLI's output.
 
 use proctor_record::outcome::{Outcome, provider_failure};
 
 /// A failed call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ApiFault {
-    /// The HTTP status, if it is reported.
+    /// The HTTP status, if reported.
     pub(super) status: Option<u64>,
-    /// The error message of the CLI. Never the model's text.
+    /// The error message of the CLI, never the model's text.
     pub(super) message: String,
 }
 
 impl ApiFault {
-    /// A failed call of which only words are known.
+    /// A failed call with only a message.
     pub(super) fn said(message: impl Into<String>) -> ApiFault {
         ApiFault {
             status: None,
@@ -20,7 +20,7 @@ impl ApiFault {
         }
     }
 
-    /// Add error words of another event about the same call.
+    /// Adds error words of another event about the same call.
     pub(super) fn add_words(&mut self, words: &str) {
         if !self.message.is_empty() && !words.is_empty() {
             self.message.push_str(", ");
@@ -28,13 +28,13 @@ impl ApiFault {
         self.message.push_str(words);
     }
 
-    /// The outcome of the call; `None` when the API refused the request itself, or no call failed.
+    /// The outcome of the call; `None` if the API refused the request itself, or no call failed.
     pub(super) fn outcome(&self) -> Option<Outcome> {
         let status = self.status.and_then(|status| u16::try_from(status).ok());
         provider_failure(status, &self.message)
     }
 
-    /// The first line of what was said, for a message.
+    /// The first line of the message.
     pub(super) fn describe(&self) -> String {
         let line = self.message.trim().lines().next().unwrap_or_default();
         let line = &line[..line.floor_char_boundary(300)];

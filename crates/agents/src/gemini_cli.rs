@@ -1,5 +1,4 @@
-//! Gemini CLI, Google's: one JSON event a line on standard output. Qwen Code began as a copy of it and
-//! shares what is still the same.
+//! Gemini CLI, Google's: JSON events on standard output. Qwen Code is a fork and shares some code.
 
 mod session;
 #[cfg(test)]
@@ -13,7 +12,7 @@ pub(super) use self::session::fault;
 use super::{
     cli::{Arg, CliAdapter, CliAgent, CliContestant, Login, ModelName, Prompt, Start, cli, key_in},
     reader::CliSession,
-    setting::{Kind, Setting},
+    setting::{Setting, SettingKind},
 };
 use crate::agent::{Authentication, Launch, LaunchContext, LaunchError};
 
@@ -39,8 +38,8 @@ pub(super) static GEMINI: CliAdapter = CliAdapter(&CliAgent {
     settings: &[
         Setting::new(
             "model",
-            Kind::Text,
-            "The model, such as `gemini-2.5-pro`. Without one the CLI chooses for each call.",
+            SettingKind::Text,
+            "The model, such as `gemini-2.5-pro`. Default: the CLI selects one for each call.",
         )
         .flag("--model"),
         APPEND_SYSTEM_PROMPT,
@@ -49,21 +48,23 @@ pub(super) static GEMINI: CliAdapter = CliAdapter(&CliAgent {
     ],
     instead: &[(
         "mcp_config",
-        "put `mcpServers` into `.gemini/settings.json` of the repo",
+        "add `mcpServers` to `.gemini/settings.json` of the repo",
     )],
     model: ModelName::Plain,
+    model_variable: Some("GEMINI_MODEL"),
     start: Start {
         args: &[
-            // Without it the tools that write are not even offered.
+            // Without it the tools that write files are disabled.
             Arg::Always(&["--yolo"]),
             Arg::IfListed(&["--skip-trust"]),
             Arg::Listed("--output-format", "stream-json"),
         ],
         last_args: &[],
-        // The same as --skip-trust, for versions without it.
+        // The same as --skip-trust, for versions without that flag.
         env: &[("GEMINI_CLI_TRUST_WORKSPACE", "true")],
         collect: &[],
         prompt: Prompt::Stdin,
+        commands: &[],
         setup,
     },
     session: CliSession::<GeminiReader>::start,
@@ -71,17 +72,21 @@ pub(super) static GEMINI: CliAdapter = CliAdapter(&CliAgent {
 
 pub(super) const APPEND_SYSTEM_PROMPT: Setting = Setting::new(
     "append_system_prompt",
-    Kind::TextUpTo(10_000),
+    SettingKind::TextUpTo(10_000),
     "Text added to the system prompt.",
 );
 pub(super) const SYSTEM_PROMPT: Setting = Setting::new(
     "system_prompt",
-    Kind::TextUpTo(50_000),
-    "Text in place of the system prompt.",
+    SettingKind::TextUpTo(50_000),
+    "Text that replaces the system prompt.",
 );
-pub(super) const MAX_TURNS: Setting = Setting::new("max_turns", Kind::Count, "The most turns.");
+pub(super) const MAX_TURNS: Setting = Setting::new(
+    "max_turns",
+    SettingKind::Count,
+    "The maximum number of turns.",
+);
 
-/// The gateway, and the files that stand for settings.
+/// Configures the gateway, and writes the settings files.
 #[expect(clippy::unnecessary_wraps, reason = "the signature of all rows")]
 fn setup(
     agent: &CliContestant,
@@ -95,7 +100,7 @@ fn setup(
         env.insert(URL.to_owned(), endpoint.base_url.clone());
     }
     let mut settings = quiet_settings();
-    // It refuses to choose by itself.
+    // The CLI requires an explicit choice.
     let auth = match key_in(env, &[KEY]) {
         Some(_) => "gemini-api-key",
         None => "oauth-personal",
@@ -107,7 +112,7 @@ fn setup(
     let settings = settings.to_string().into_bytes();
     launch.files.push((folder.join("settings.json"), settings));
     if let Some(text) = agent.values.text("append_system_prompt") {
-        // The CLI adds the text of this file to its own instructions.
+        // The CLI appends this file to its own instructions.
         let file = folder.join("GEMINI.md");
         launch.files.push((file, text.as_bytes().to_vec()));
     }
@@ -120,7 +125,7 @@ fn setup(
     Ok(())
 }
 
-/// Settings with which nothing is sent except to the models, and nothing is updated.
+/// Settings with which data is sent only to the models, without updates.
 pub(super) fn quiet_settings() -> Value {
     json!({
         "general": { "enableAutoUpdate": false, "enableAutoUpdateNotification": false },

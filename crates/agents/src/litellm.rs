@@ -6,7 +6,7 @@ use super::{
 };
 use crate::agent::{Authentication, Endpoint, Launch, LaunchContext, LaunchError};
 
-/// Keys and addresses that come in from the host.
+/// Keys and base URLs that are taken from the host.
 pub(super) const CREDENTIAL_ENV: &[&str] = &[
     "OPENAI_API_KEY",
     "OPENAI_API_BASE",
@@ -32,7 +32,7 @@ pub(super) const LOGIN: Login = Login {
 
 pub(super) const LOGIN_HINT: &str = "set the key of the model's maker, such as ANTHROPIC_API_KEY";
 
-/// Add the variables that lead every maker's models to the gateway.
+/// Adds the variables that route all models to the gateway.
 pub(super) fn lead_to_gateway(
     agent: &CliContestant,
     context: &LaunchContext<'_>,
@@ -45,16 +45,16 @@ pub(super) fn lead_to_gateway(
     if let Some((maker, _)) = model.and_then(|model| model.split_once('/'))
         && !matches!(maker, "openai" | "anthropic" | "gemini")
     {
-        let message = format!("the gateway has no models of `{maker}`");
+        let message = format!("the gateway does not support models of `{maker}`");
         let error = agent.names.invalid(message);
-        return Err(error.with_hint("name a model of openai, anthropic or gemini"));
+        return Err(error.with_hint("use a model of openai, anthropic or gemini"));
     }
     let env = [
         ("OPENAI_API_BASE", format!("{base_url}/v1")),
         ("OPENAI_API_KEY", key.clone()),
         ("ANTHROPIC_API_BASE", base_url.clone()),
         ("ANTHROPIC_API_KEY", key.clone()),
-        // No version is put before the path here.
+        // LiteLLM adds no version to the path here.
         ("GEMINI_API_BASE", format!("{base_url}/v1beta")),
         ("GEMINI_API_KEY", key.clone()),
     ];
@@ -63,7 +63,7 @@ pub(super) fn lead_to_gateway(
     Ok(())
 }
 
-/// The figures of one answer. Its input includes what was read from and written to the cache.
+/// The figures of one answer. Its input includes cached tokens.
 pub(super) fn tokens(usage: &serde_json::Value) -> Tokens {
     let tokens = Tokens {
         input: number(usage, "/prompt_tokens"),

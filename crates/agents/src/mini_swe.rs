@@ -1,5 +1,5 @@
-//! mini-swe-agent: what it did is in the trajectory that it saves, tool calls and usage of each
-//! answer included; its standard output is the same for human eyes.
+//! mini-swe-agent: the saved trajectory has its tool calls and the usage of each answer; standard
+//! output has the same in readable form.
 
 use proctor_record::{
     outcome::Ending,
@@ -14,14 +14,14 @@ use super::{
     fault::ApiFault,
     litellm,
     reader::{CliSession, Reader},
-    setting::{Kind, Setting},
+    setting::{Setting, SettingKind},
     tokens::{self, Tokens},
     transcript::{self, Failed, Transcript, text},
     verdict::End,
 };
 use crate::agent::{Agent, Launch, LaunchContext, LaunchError};
 
-/// The largest trajectory that is read from a recorded output.
+/// The maximum size of a trajectory in recorded output.
 const MAX_TRAJECTORY: usize = 64 << 20;
 const PACKAGE: Registry = Registry::PyPi {
     name: "mini-swe-agent",
@@ -37,7 +37,7 @@ pub(super) static MINI: CliAdapter = CliAdapter(&CliAgent {
     summary: "mini-swe-agent: a model and a shell",
     provider: "various",
     cli: Cli {
-        // It has no option for the version; its banner says it.
+        // It has no version option; its banner contains the version.
         version_args: &["--help"],
         login_hint: litellm::LOGIN_HINT,
         credential_env: litellm::CREDENTIAL_ENV,
@@ -52,37 +52,47 @@ pub(super) static MINI: CliAdapter = CliAdapter(&CliAgent {
     settings: &[
         Setting::new(
             "model",
-            Kind::Text,
-            "The model as `maker/name`; the maker of `claude-…`, `gpt-…` and `gemini-…` is known.",
+            SettingKind::Text,
+            "The model as `maker/name`; the provider of `claude-…`, `gpt-…` and `gemini-…` is optional.",
         )
         .required("anthropic/claude-sonnet-4-5"),
-        Setting::new("max_turns", Kind::Count, "The most calls to the model."),
+        Setting::new(
+            "max_turns",
+            SettingKind::Count,
+            "The maximum number of model calls.",
+        ),
         Setting::new(
             "cost_limit",
-            Kind::Number(None),
-            "The most dollars, by its own price table; its default is 3.",
+            SettingKind::Number(None),
+            "The maximum cost in dollars, by its own price table. Default 3.",
         ),
         Setting::new(
             "temperature",
-            Kind::Number(Some(2.0)),
+            SettingKind::Number(Some(2.0)),
             "Sampling temperature.",
         )
         .parameter(),
-        Setting::new("max_tokens", Kind::Count, "The longest answer, in tokens.").parameter(),
+        Setting::new(
+            "max_tokens",
+            SettingKind::Count,
+            "The maximum length of an answer, in tokens.",
+        )
+        .parameter(),
     ],
     instead: &[
         (
             "system_prompt",
             "use `args: [-c, agent.system_template=...]`",
         ),
-        ("append_system_prompt", "put it in the prompt"),
-        ("allowed_tools", "leave it out: its only tool is the shell"),
+        ("append_system_prompt", "add it to the prompt"),
+        ("allowed_tools", "remove it: its only tool is the shell"),
     ],
     model: ModelName::LiteLlm,
+    model_variable: Some("MSWEA_MODEL_NAME"),
     start: Start {
         args: &[
             Arg::Always(&["--yolo", "--exit-immediately", "-o", TRAJECTORY]),
-            // Its own defaults first, then ours: naming any config leaves the defaults out.
+            // Its own defaults first, then ours: with any config option the defaults are not loaded.
             Arg::Always(&["-c", "mini.yaml", "-c", CONFIG]),
         ],
         last_args: &[],
@@ -94,12 +104,13 @@ pub(super) static MINI: CliAdapter = CliAdapter(&CliAgent {
         ],
         collect: &[TRAJECTORY],
         prompt: Prompt::Setup,
+        commands: &[],
         setup,
     },
     session: CliSession::<MiniReader>::start,
 });
 
-/// The gateway, and a config file with the prompt and the settings.
+/// Configures the gateway, and writes a config file with the prompt and the settings.
 fn setup(
     agent: &CliContestant,
     context: &LaunchContext<'_>,
@@ -118,7 +129,7 @@ fn setup(
     for (name, value) in agent.parameters() {
         config["model"]["model_kwargs"][name] = value;
     }
-    // JSON is YAML, and needs no care with quotes.
+    // JSON is valid YAML, without quoting problems.
     let file = context.scratch.join("mini.yaml");
     launch.files.push((file, config.to_string().into_bytes()));
     Ok(())
@@ -126,18 +137,18 @@ fn setup(
 
 /// The format of standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    /// A conversation for human eyes; the trajectory comes as a file.
+enum StdoutFormat {
+    /// Readable text; the trajectory is in a file.
     Screen,
-    /// The trajectory itself, recorded earlier.
+    /// The recorded trajectory itself.
     Trajectory,
 }
 
 /// Reads the trajectory.
 #[derive(Default)]
 struct MiniReader {
-    /// Decided by the first line.
-    form: Option<Form>,
+    /// Determined by the first line.
+    form: Option<StdoutFormat>,
     transcript: Transcript,
     recorded: Vec<u8>,
     tokens: Tokens,
@@ -152,11 +163,11 @@ impl Reader for MiniReader {
 
     fn line(&mut self, line: &[u8], host: &mut dyn SessionHost) {
         let form = *self.form.get_or_insert(match line.first() {
-            Some(b'{') => Form::Trajectory,
-            _ => Form::Screen,
+            Some(b'{') => StdoutFormat::Trajectory,
+            _ => StdoutFormat::Screen,
         });
-        if form == Form::Screen {
-            // All that is said stands in the trajectory, too: this is for the live view.
+        if form == StdoutFormat::Screen {
+            // The trajectory has all messages; this is for the live view.
             let line = String::from_utf8_lossy(line);
             if line.starts_with("mini-swe-agent (step") {
                 host.event(SessionEvent::Note(line.trim_end_matches(':')));
@@ -204,7 +215,7 @@ impl MiniReader {
             .filter(|cost| cost.nanos() > 0);
         self.usage = self.tokens.usage(UsageSource::Sidecar);
         if let Some(usage) = &mut self.usage {
-            // It leaves out answers without a tool call.
+            // The trajectory omits answers without a tool call.
             let calls = self.transcript.turns.unwrap_or_default();
             usage.lower_bound = self.answers < calls || status.is_empty();
         }
@@ -244,7 +255,7 @@ impl MiniReader {
     }
 }
 
-/// The output of the shell. The final call is never run.
+/// Reports the output of the shell. The final call is never run.
 fn tool_result(message: &Value, content: &str, host: &mut dyn SessionHost) {
     let code = message.pointer("/extra/returncode").and_then(Value::as_i64);
     let why = text(message, "/extra/exception_info").unwrap_or_default();
@@ -259,16 +270,15 @@ fn tool_result(message: &Value, content: &str, host: &mut dyn SessionHost) {
     transcript::answer(host, id, output, failed);
 }
 
-/// The meaning of its exit status. It exits with 0 at its own limits, too.
+/// The meaning of its exit status. It also exits with 0 at its own limits.
 fn end(status: &str, said: &str) -> End {
     match status {
         "Submitted" => End::Done,
         "LimitsExceeded" => End::gave_up("LIMIT", "reached its limit of steps or cost"),
         "TimeExceeded" => End::gave_up("LIMIT", "reached its limit of time"),
-        "RepeatedFormatError" => End::gave_up(
-            "NO_TOOL_CALL",
-            "got no tool call from the model, again and again",
-        ),
+        "RepeatedFormatError" => {
+            End::gave_up("NO_TOOL_CALL", "got repeated answers without a tool call")
+        }
         "" => End::Open,
         status => End::Failed(ApiFault::said(format!("{status}: {said}"))),
     }

@@ -1,7 +1,7 @@
-//! Names of models with their makers, as CLIs that serve several makers expect them.
+//! Names of models with their makers, for CLIs that support several makers.
 
-/// The model as `maker/name`: as written, or by how the names of the makers' models begin. `google` is
-/// the name for Google. `None` when the maker is not known.
+/// The model as `maker/name`: as written, or by the prefix of its name. `google` is the name for
+/// Google. `None` if the maker is unknown.
 pub fn with_maker(model: &str, google: &str) -> Option<String> {
     let begins = |words: &[&str]| words.iter().any(|word| model.starts_with(word));
     let maker = match model {
@@ -14,7 +14,7 @@ pub fn with_maker(model: &str, google: &str) -> Option<String> {
     Some(format!("{maker}/{model}"))
 }
 
-/// The model as LiteLLM names it. A name without a known maker may be an alias of the CLI.
+/// The model in LiteLLM's format. A name without a known maker may be an alias of the CLI.
 pub fn litellm(model: &str) -> String {
     with_maker(model, "gemini").unwrap_or_else(|| model.to_owned())
 }

@@ -9,7 +9,6 @@ use crate::agent::{
     Adapter, Agent, AgentSection, Launch, LaunchContext, LaunchError, PromptSource,
 };
 
-/// The adapter.
 pub struct Null;
 
 impl Adapter for Null {
@@ -26,17 +25,14 @@ impl Adapter for Null {
     }
 
     fn configure(&self, section: &AgentSection<'_>) -> Result<Box<dyn Agent>, Vec<Fault>> {
-        section
-            .config
-            .read::<UnreadPrompt>()
-            .map_err(|fault| vec![fault])?;
-        Ok(Box::new(Nothing))
+        UnreadPrompt::check(section.config)?;
+        Ok(Box::new(NullAgent))
     }
 }
 
-struct Nothing;
+struct NullAgent;
 
-impl Agent for Nothing {
+impl Agent for NullAgent {
     fn prompt(&self) -> Option<&PromptSource> {
         None
     }
@@ -46,8 +42,8 @@ impl Agent for Nothing {
     }
 }
 
-/// A command that ends well at once. Windows has no `true`; its environment, which is not that of a container on
-/// it, names the shell.
+/// A command that succeeds at once. Windows has no `true`; there the environment contains the
+/// shell, which differs from a container's.
 fn does_nothing(env: &BTreeMap<String, String>) -> &'static [&'static str] {
     if env.keys().any(|name| name.eq_ignore_ascii_case("ComSpec")) {
         &["cmd.exe", "/d", "/c", "exit", "0"]
@@ -61,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_a_command_that_does_nothing_everywhere() {
+    fn null_command_exists_on_all_platforms() {
         let env = |name: &str| BTreeMap::from([(name.to_owned(), String::new())]);
         assert_eq!(does_nothing(&env("PATH")), ["true"]);
         assert_eq!(does_nothing(&env("COMSPEC"))[0], "cmd.exe");

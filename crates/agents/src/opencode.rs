@@ -1,5 +1,5 @@
-//! OpenCode: `opencode run` with JSON events. It has no event for the end: the last step says
-//! whether it was done, and the steps' figures are summed.
+//! OpenCode: `opencode run` with JSON events. It has no event for the end: the last step shows
+//! whether it was done, and the figures of all steps are added.
 
 use std::time::Duration;
 
@@ -15,16 +15,16 @@ use super::{
     cli::{Arg, CliAdapter, CliAgent, CliContestant, Login, ModelName, Prompt, Start, cli},
     fault::ApiFault,
     reader::{CliSession, Reader},
-    setting::{Kind, Setting},
+    setting::{Setting, SettingKind},
     tokens::{self, Tokens},
     transcript::{self, Failed, Transcript, text},
     verdict::End,
 };
 use crate::agent::{Authentication, Launch, LaunchContext, LaunchError};
 
-/// The variable that holds the endpoint's key: the config file only names it.
+/// The variable with the endpoint's key, which the config file refers to.
 const ENDPOINT_KEY: &str = "PROCTOR_MODEL_KEY";
-/// After so many steps in a row without an answer it would go on like that for ever.
+/// The number of consecutive steps without an answer after which it is ended.
 const MAX_EMPTY_STEPS: u32 = 5;
 
 pub(super) static OPENCODE: CliAdapter = CliAdapter(&CliAgent {
@@ -63,14 +63,14 @@ pub(super) static OPENCODE: CliAdapter = CliAdapter(&CliAgent {
     settings: &[
         Setting::new(
             "model",
-            Kind::Text,
-            "The model as `provider/name`; the maker of `claude-…`, `gpt-…` and `gemini-…` is known.",
+            SettingKind::Text,
+            "The model as `provider/name`; the provider of `claude-…`, `gpt-…` and `gemini-…` is optional.",
         )
         .flag("--model"),
         Setting::new(
             "variant",
-            Kind::Text,
-            "The model's variant, such as `high`: how much it thinks.",
+            SettingKind::Text,
+            "The model's variant, such as `high`: its reasoning effort.",
         )
         .flag("--variant"),
     ],
@@ -81,7 +81,7 @@ pub(super) static OPENCODE: CliAdapter = CliAdapter(&CliAgent {
         ),
         (
             "append_system_prompt",
-            "put it in the repo's AGENTS.md, or in the prompt",
+            "add it to the repo's AGENTS.md, or to the prompt",
         ),
         (
             "max_turns",
@@ -89,7 +89,7 @@ pub(super) static OPENCODE: CliAdapter = CliAdapter(&CliAgent {
         ),
         (
             "mcp_config",
-            "put the servers under `mcp` in the repo's opencode.json",
+            "add the servers under `mcp` in the repo's opencode.json",
         ),
         (
             "temperature",
@@ -101,10 +101,11 @@ pub(super) static OPENCODE: CliAdapter = CliAdapter(&CliAgent {
         ),
     ],
     model: ModelName::Maker("google"),
+    model_variable: None,
     start: Start {
         args: &[
             Arg::Always(&["run", "--format", "json"]),
-            // With a title it asks no model for one: a call that its own figures leave out.
+            // With a title it makes no model call for one, which its figures would omit.
             Arg::IfListed(&["--title", "proctor"]),
             Arg::IfListed(&["--auto"]),
             Arg::IfListed(&["--thinking"]),
@@ -119,14 +120,15 @@ pub(super) static OPENCODE: CliAdapter = CliAdapter(&CliAgent {
             ("OPENCODE_CONFIG", "{scratch}/opencode.json"),
         ],
         collect: &[],
-        // As an argument it would reach the model in quotes.
+        // As an argument it would be sent to the model in quotes.
         prompt: Prompt::Stdin,
+        commands: &[],
         setup,
     },
     session: CliSession::<OpenCodeReader>::start,
 });
 
-/// The config file: nothing is shared or updated, and models are where the endpoint is.
+/// Writes the config file: nothing is shared or updated, and models use the endpoint.
 fn setup(
     agent: &CliContestant,
     context: &LaunchContext<'_>,
@@ -147,7 +149,7 @@ fn setup(
                 "baseURL": format!("{}/{path}", endpoint.base_url),
                 "apiKey": format!("{{env:{ENDPOINT_KEY}}}"),
             },
-            // A model that its table does not know is refused unless it stands here.
+            // A model that is not in its table has to be listed here.
             "models": { name: {} },
         });
         if !matches!(provider, "anthropic" | "openai" | "google") {
@@ -156,7 +158,7 @@ fn setup(
     }
     let file = context.scratch.join("opencode.json");
     launch.files.push((file, config.to_string().into_bytes()));
-    // It installs a package of a hundred megabytes here that only plug-ins need.
+    // It would install a package of a hundred megabytes here that only plug-ins need.
     let npmrc = context.home.join(".config/opencode/.npmrc");
     launch.files.push((npmrc, b"offline=true\n".to_vec()));
     Ok(())
@@ -234,7 +236,7 @@ impl OpenCodeReader {
             output: tokens::number(part, "/tokens/output").map(|output| output + reasoning),
             cache_read: tokens::number(part, "/tokens/cache/read"),
             cache_write: tokens::number(part, "/tokens/cache/write"),
-            // A model that its table has no price for costs 0 by its account.
+            // The CLI reports a cost of 0 for a model without a price.
             cost: tokens::dollars(part, "/cost").filter(|cost| cost.nanos() > 0),
         };
         let reason = text(part, "/reason").unwrap_or_default();
@@ -253,19 +255,20 @@ impl OpenCodeReader {
             ),
             "content-filter" => End::Failed(ApiFault {
                 status: Some(400),
-                message: "the API's content filter refused to answer".to_owned(),
+                message: "the API's content filter blocked the answer".to_owned(),
             }),
             _ => End::Open,
         };
     }
 
-    /// A broken stream, or a response that is not a stream: it retries at once and without limit,
-    /// so it has to be stopped.
+    /// Counts empty steps: after a closed stream, or a response that is not a stream, it retries at
+    /// once and without limit.
     fn empty_step(&mut self, host: &mut dyn SessionHost) {
         self.empty_steps += 1;
-        let fault = ApiFault::said("the connection broke off, or the answer was no event stream");
+        let fault =
+            ApiFault::said("the connection was closed, or the answer was not an event stream");
         self.transcript
-            .retry("no answer from the API; asking again", host);
+            .retry("no answer from the API; retrying", host);
         if self.empty_steps < MAX_EMPTY_STEPS {
             self.transcript.end = End::Retrying(fault);
             return;

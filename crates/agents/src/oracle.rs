@@ -1,5 +1,5 @@
-//! The `oracle` agent applies the reference solution. Its score is a task's ceiling: a task
-//! that it fails is broken.
+//! The `oracle` agent applies the reference solution. Its score is a task's ceiling: a task that it
+//! fails is broken.
 
 use proctor_document::Fault;
 
@@ -8,10 +8,9 @@ use crate::agent::{
     Adapter, Agent, AgentSection, Launch, LaunchContext, LaunchError, PromptSource, ReferenceAt,
 };
 
-/// Run as Harbor does, so that a script without a `#!` line works too.
+/// Runs the script like Harbor, so that a script without a `#!` line works.
 const RUN: &str = "\"$0\"";
 
-/// The adapter.
 pub struct Oracle;
 
 impl Adapter for Oracle {
@@ -28,10 +27,7 @@ impl Adapter for Oracle {
     }
 
     fn configure(&self, section: &AgentSection<'_>) -> Result<Box<dyn Agent>, Vec<Fault>> {
-        section
-            .config
-            .read::<UnreadPrompt>()
-            .map_err(|fault| vec![fault])?;
+        UnreadPrompt::check(section.config)?;
         Ok(Box::new(Applies))
     }
 }
@@ -64,11 +60,16 @@ impl Agent for Applies {
                 launch.env.extend([place]);
                 Ok(launch)
             }
-            None => Err(LaunchError {
-                message: "the oracle has no reference solution to apply".to_owned(),
-                hint: Some("name one in the test case: `reference: solution.patch`, or `expected_source: branch` with `expected`; a task's folder has solution/solve.sh, a repo a `reference_tag`".to_owned()),
-                code: "ORACLE_NO_REFERENCE".to_owned(),
-            }),
+            None => Err(no_reference()),
         }
+    }
+}
+
+/// The error of a task that has no reference solution.
+pub fn no_reference() -> LaunchError {
+    LaunchError {
+        message: "the task has no reference solution for the oracle".to_owned(),
+        hint: Some("name one in the test case: `reference: solution.patch`, or `expected_source: branch` with `expected`; a task's folder has solution/solve.sh, a repo a `reference_tag`".to_owned()),
+        code: "ORACLE_NO_REFERENCE".to_owned(),
     }
 }

@@ -1,8 +1,9 @@
-//! Shared by agents that are plain programs: their output is text, and their exit code decides the
+//! Shared by agents that are plain programs: their output is text, and the exit code decides the
 //! outcome.
 
 use std::borrow::Cow;
 
+use proctor_document::{Fault, Node};
 use proctor_record::{
     outcome::{EndedBy, Ending, Outcome, exit_in_words},
     session::{
@@ -13,25 +14,37 @@ use proctor_record::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::agent::{Input, Launch, LaunchContext, Terminal};
+use crate::{
+    agent::{Input, Launch, LaunchContext, Terminal, both_prompts},
+    text_cap::TextCap,
+};
 
-/// How many lines of standard error an error entry quotes.
+/// The number of lines of standard error in an error message.
 const QUOTED_LINES: usize = 5;
 
-/// `agent.config` of an agent that reads no prompt. It may be written all the same, so that
-/// `agent.type` is all that changes between contenders.
+/// `agent.config` of an agent without a prompt. A prompt is accepted and ignored, so that
+/// `agent.type` can be changed alone.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UnreadPrompt {
-    /// What the others are asked.
-    #[serde(rename = "prompt")]
-    _prompt: Option<String>,
-    /// What the others are asked, in a file.
-    #[serde(rename = "prompt_file")]
-    _prompt_file: Option<String>,
+    /// The prompt of other agents.
+    prompt: Option<String>,
+    /// The file with the prompt of other agents.
+    prompt_file: Option<String>,
 }
 
-/// Run a program with nothing on its standard input.
+impl UnreadPrompt {
+    /// Checks `agent.config` as other agents do.
+    pub(super) fn check(config: &Node) -> Result<(), Vec<Fault>> {
+        let written: UnreadPrompt = config.read().map_err(|fault| vec![fault])?;
+        if written.prompt.is_some() && written.prompt_file.is_some() {
+            return Err(vec![both_prompts(config)]);
+        }
+        Ok(())
+    }
+}
+
+/// Runs a program with empty standard input.
 pub(super) fn launch(argv: &[&str], context: &LaunchContext<'_>) -> Launch {
     Launch {
         argv: argv.iter().map(|word| (*word).to_owned()).collect(),
@@ -45,21 +58,29 @@ pub(super) fn launch(argv: &[&str], context: &LaunchContext<'_>) -> Launch {
     }
 }
 
-/// So many lines are messages of their own. Later ones that arrive together are one message: a program
-/// that prints so much is not read line by line.
+/// The number of lines that are separate messages. Later lines that arrive together become one
+/// message, because a person does not read them line by line.
 const SINGLE_LINES: u64 = 1000;
 
-/// Reads nothing into what a program prints.
+/// Reports the output of a program as text.
 #[derive(Default)]
 pub(super) struct PlainSession {
     lines: u64,
     last_errors: std::collections::VecDeque<String>,
     last_line: Option<String>,
     oversized_lines: u64,
+    cap: TextCap,
 }
 
 impl PlainSession {
-    /// Remember the last lines for the conclusion.
+    fn tell(&mut self, source: Source, text: &str, host: &mut dyn SessionHost) {
+        let text = self.cap.take(text);
+        if !text.is_empty() {
+            tell(source, text, host);
+        }
+    }
+
+    /// Keeps the last lines for the conclusion.
     fn remember(&mut self, source: Source, line: &str) {
         if source != Source::Stderr {
             self.last_line = Some(line.to_owned());
@@ -72,7 +93,7 @@ impl PlainSession {
     }
 }
 
-/// Text without what only a terminal obeys.
+/// Text without terminal control characters.
 fn without_controls(text: &str) -> Cow<'_, str> {
     let is_plain = |byte: &u8| (*byte >= b' ' && *byte != 0x7f) || b"\t\n\r".contains(byte);
     if text.as_bytes().iter().all(is_plain) {
@@ -81,7 +102,7 @@ fn without_controls(text: &str) -> Cow<'_, str> {
     Cow::Owned(anstream::adapter::strip_str(text).to_string())
 }
 
-/// Tell of text that a program printed.
+/// Reports text of a program.
 fn tell(source: Source, text: &str, host: &mut dyn SessionHost) {
     let role = match source {
         Source::Stderr => Role::System,
@@ -104,7 +125,7 @@ impl Session for PlainSession {
         if text.trim().is_empty() {
             return;
         }
-        tell(source, &text, host);
+        self.tell(source, &text, host);
         self.remember(source, &text);
     }
 
@@ -119,9 +140,9 @@ impl Session for PlainSession {
         if text.is_empty() {
             return;
         }
-        tell(source, text, host);
-        let told = text.lines().rev().filter(|line| !line.trim().is_empty());
-        let last: Vec<&str> = told.take(QUOTED_LINES).collect();
+        self.tell(source, text, host);
+        let reported = text.lines().rev().filter(|line| !line.trim().is_empty());
+        let last: Vec<&str> = reported.take(QUOTED_LINES).collect();
         for line in last.into_iter().rev() {
             self.remember(source, line);
         }
@@ -131,7 +152,10 @@ impl Session for PlainSession {
         self.oversized_lines += 1;
     }
 
-    fn finish(self: Box<Self>, ending: &Ending, _host: &mut dyn SessionHost) -> Conclusion {
+    fn finish(self: Box<Self>, ending: &Ending, host: &mut dyn SessionHost) -> Conclusion {
+        if let Some(note) = self.cap.note() {
+            tell(Source::Stderr, &note, host);
+        }
         let outcome = outcome(ending);
         let quoted: Vec<String> = self.last_errors.into();
         let errors = (outcome == Outcome::AgentError || outcome == Outcome::GaveUp)
@@ -147,7 +171,7 @@ impl Session for PlainSession {
     }
 }
 
-/// Exit 0 completed, 2 gave up, 124 timed out: the contract of adapter scripts.
+/// Exit code 0 is completed, 2 gave up, 124 timed out: the contract of adapter scripts.
 fn outcome(ending: &Ending) -> Outcome {
     match (ending.ended_by, ending.code) {
         (Some(by), _) if by.is_time_limit() => Outcome::Timeout,
@@ -170,7 +194,7 @@ fn failure(ending: &Ending, quoted: &[String]) -> String {
     if quoted.is_empty() {
         what
     } else {
-        format!("{what}; its last words: {}", quoted.join(" / "))
+        format!("{what}; last output: {}", quoted.join(" / "))
     }
 }
 
@@ -200,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn many_lines_that_arrive_together_are_one_message_after_the_first_thousand() {
+    fn lines_are_combined_after_the_first_thousand() {
         let mut session = PlainSession::default();
         let mut host = Messages::default();
         for number in 0..SINGLE_LINES {
@@ -234,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_exit_code_and_the_way_it_ended_decide() {
+    fn exit_code_and_ending_decide_the_outcome() {
         check(Some(0), None, None, Outcome::Completed);
         check(Some(2), None, None, Outcome::GaveUp);
         check(Some(3), None, None, Outcome::AgentError);

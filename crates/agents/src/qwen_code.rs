@@ -1,4 +1,4 @@
-//! Qwen Code, Alibaba's: it began as a copy of Gemini CLI, and its events are like Claude Code's.
+//! Qwen Code, Alibaba's: a fork of Gemini CLI with events like Claude Code's.
 
 mod session;
 #[cfg(test)]
@@ -12,7 +12,7 @@ use super::{
     cli::{Arg, CliAdapter, CliAgent, CliContestant, Login, ModelName, Prompt, Start, cli},
     gemini_cli::{APPEND_SYSTEM_PROMPT, MAX_TURNS, SYSTEM_PROMPT, quiet_settings},
     reader::CliSession,
-    setting::{Kind, Setting},
+    setting::{Setting, SettingKind},
 };
 use crate::agent::{Authentication, Input, Launch, LaunchContext, LaunchError};
 
@@ -23,8 +23,8 @@ pub(super) static QWEN: CliAdapter = CliAdapter(&CliAgent {
     summary: "Qwen Code, Alibaba's CLI",
     provider: "alibaba",
     cli: Cli {
-        install_hint: "install it with: npm install -g @qwen-code/qwen-code (it needs Node 22)",
-        login_hint: "set the API key in OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, and `auth_type` to go with it",
+        install_hint: "install it with: npm install -g @qwen-code/qwen-code (requires Node 22)",
+        login_hint: "set the API key in OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, and the matching `auth_type`",
         credential_env: &[
             "OPENAI_API_KEY",
             "OPENAI_BASE_URL",
@@ -42,14 +42,14 @@ pub(super) static QWEN: CliAdapter = CliAdapter(&CliAgent {
     settings: &[
         Setting::new(
             AUTH_TYPE,
-            Kind::OneOf(&["openai", "openai-responses", "anthropic", "gemini"]),
+            SettingKind::OneOf(&["openai", "openai-responses", "anthropic", "gemini"]),
             "The API of the model: `openai` is chat completions, which most providers have.",
         )
         .or("openai")
         .flag("--auth-type"),
         Setting::new(
             "model",
-            Kind::Text,
+            SettingKind::Text,
             "The model, such as `qwen3-coder-plus`.",
         )
         .flag("--model"),
@@ -59,12 +59,13 @@ pub(super) static QWEN: CliAdapter = CliAdapter(&CliAgent {
     ],
     instead: &[("mcp_config", "use `args: [--mcp-config, FILE]`")],
     model: ModelName::Plain,
+    model_variable: Some("OPENAI_MODEL"),
     start: Start {
         args: &[
-            // Without it nothing is written, and the exit code is 0 all the same.
+            // Without it no files are written, and the exit code is 0 nevertheless.
             Arg::Always(&["--yolo"]),
             Arg::Listed("--output-format", "stream-json"),
-            // Text on standard input loses white space at its ends; a message does not.
+            // Text on standard input is trimmed; a message is not.
             Arg::Listed("--input-format", "stream-json"),
         ],
         last_args: &[],
@@ -74,6 +75,7 @@ pub(super) static QWEN: CliAdapter = CliAdapter(&CliAgent {
         ],
         collect: &[],
         prompt: Prompt::Setup,
+        commands: &['/'],
         setup,
     },
     session: CliSession::<QwenReader>::start,
@@ -81,17 +83,13 @@ pub(super) static QWEN: CliAdapter = CliAdapter(&CliAgent {
 
 const AUTH_TYPE: &str = "auth_type";
 
-/// The gateway, the settings file, and the prompt as the one message of the conversation.
+/// Configures the gateway, the settings file, and the prompt as the only message.
+#[expect(clippy::unnecessary_wraps, reason = "the signature of all rows")]
 fn setup(
     agent: &CliContestant,
     context: &LaunchContext<'_>,
     launch: &mut Launch,
 ) -> Result<(), LaunchError> {
-    if context.prompt.starts_with('/') {
-        let message = "Qwen Code runs a prompt that begins with `/` as a command";
-        let error = agent.names.invalid(message);
-        return Err(error.with_hint("let the prompt begin with a word"));
-    }
     if let Some(endpoint) = context.endpoint {
         let (url, key, path) = match agent.values.text(AUTH_TYPE) {
             Some("anthropic") => ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", ""),

@@ -1,5 +1,5 @@
-//! The session of a CLI agent, around the reader of its output: standard error, lines that are not
-//! events and the conclusion are the same for all.
+//! The session of a CLI agent, with a reader of its output: standard error, lines that are not
+//! events, and the conclusion are shared.
 
 use camino::Utf8Path;
 use proctor_record::{
@@ -9,42 +9,42 @@ use proctor_record::{
 };
 use serde_json::Value;
 
-use super::{transcript::Transcript, verdict::Names};
+use super::{transcript::Transcript, verdict::CliNames};
 
-/// Reads the output of one CLI: one JSON event a line, unless it overrides `line`.
+/// Reads the output of one CLI: one JSON event per line, unless it overrides `line`.
 pub(super) trait Reader: Default + Send + 'static {
     fn transcript(&mut self) -> &mut Transcript;
 
-    /// Read one event.
+    /// Reads one event.
     fn event(&mut self, _event: &Value, _host: &mut dyn SessionHost) {}
 
-    /// Read one line of standard output.
+    /// Reads one line of standard output.
     fn line(&mut self, line: &[u8], host: &mut dyn SessionHost) {
         if let Some(event) = self.transcript().object(line) {
             self.event(&event, host);
         }
     }
 
-    /// Read one line of standard error.
+    /// Reads one line of standard error.
     fn stderr(&mut self, line: &[u8], host: &mut dyn SessionHost) {
         self.transcript().stderr(line, host);
     }
 
-    /// Read a file that the CLI left.
+    /// Reads a file of the CLI.
     fn file(&mut self, _bytes: &[u8], _host: &mut dyn SessionHost) {}
 
-    /// Complete the transcript, and return the tokens used.
+    /// Completes the transcript. Returns the usage.
     fn finish(&mut self, ending: &Ending, host: &mut dyn SessionHost) -> Option<Usage>;
 }
 
-/// The session of a CLI whose output `R` reads.
+/// The session of a CLI with the reader `R`.
 pub(super) struct CliSession<R> {
-    names: Names,
+    names: CliNames,
     reader: R,
 }
 
 impl<R: Reader> CliSession<R> {
-    pub(super) fn start(names: Names) -> Box<dyn Session> {
+    pub(super) fn start(names: CliNames) -> Box<dyn Session> {
         let reader = R::default();
         Box::new(CliSession { names, reader })
     }

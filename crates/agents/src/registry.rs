@@ -5,7 +5,7 @@ use crate::{
     opencode, oracle, qwen_code, thunderdome,
 };
 
-/// Every adapter there is, in the order in which `backend: auto` tries those with a CLI.
+/// All adapters. `backend: auto` tries those with a CLI in this order.
 pub static ADAPTERS: &[&dyn Adapter] = &[
     &claude_code::ClaudeCode,
     &aider::AIDER,

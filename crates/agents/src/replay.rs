@@ -1,4 +1,4 @@
-//! The test helper of all adapters: plays recorded output to a session and shows what it made of it,
+//! The test helper of all adapters: passes recorded output to a session and shows the result,
 //! configures agents, and launches them.
 #![expect(
     clippy::needless_pass_by_value,
@@ -28,7 +28,7 @@ pub(super) struct Recorded<'a> {
     pub(super) ending: Ending,
 }
 
-/// Notes the events of a session, one a line.
+/// Records the events of a session, one per line.
 #[derive(Default)]
 struct Notes {
     shown: String,
@@ -79,7 +79,9 @@ impl SessionHost for Notes {
                 input_tokens,
                 output_tokens,
             } => format!("progress {input_tokens}/{output_tokens}"),
+            SessionEvent::Partial(_) | SessionEvent::McpServers([]) => return,
             SessionEvent::Note(note) => format!("note {note}"),
+            SessionEvent::McpServers(servers) => format!("mcp servers {servers:?}"),
         };
         writeln!(self.shown, "{}", line.trim_end()).unwrap();
     }
@@ -131,7 +133,7 @@ pub(super) fn conclude(
     play(adapter.recorded_session().unwrap(), &recorded)
 }
 
-/// Events and conclusion of an adapter's session on this output, for a snapshot.
+/// Events and conclusion of an adapter's session for this output, for a snapshot.
 pub(super) fn replay(adapter: &dyn Adapter, stdout: &str, ending: Ending) -> String {
     let recorded = Recorded {
         stdout,
@@ -148,7 +150,7 @@ pub(super) fn show(session: Box<dyn Session>, recorded: &Recorded<'_>) -> String
     shown
 }
 
-/// The conclusion alone, for a snapshot.
+/// The conclusion only, for a snapshot.
 pub(super) fn summary(conclusion: &Conclusion) -> String {
     let mut shown = format!("= {}", conclusion.outcome.as_str());
     for error in &conclusion.errors {
@@ -203,13 +205,35 @@ pub(super) fn ended(by: EndedBy) -> Ending {
     }
 }
 
-/// An agent from its `agent.config`, as YAML or JSON; or complaints, with hints. A config without a prompt
-/// is that of a suite.
+/// An agent from its `agent.config`, as YAML or JSON; or error messages, with hints. A config
+/// without a prompt is that of a suite.
 pub(super) fn configure(
     adapter: &dyn Adapter,
     config: impl ToString,
 ) -> Result<Box<dyn Agent>, Vec<String>> {
-    // YAML has no raw DEL, JSON does.
+    configure_in(Utf8Path::new("/cases"), adapter, config)
+}
+
+/// The same with these files beside the test case; complaints are one text.
+pub(super) fn configure_with(
+    adapter: &dyn Adapter,
+    config: impl ToString,
+    files: &[(&str, &str)],
+) -> Result<Box<dyn Agent>, String> {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let folder = Utf8Path::from_path(folder.path()).unwrap();
+    configure_in(folder, adapter, config).map_err(|complaints| complaints.join("\n"))
+}
+
+fn configure_in(
+    folder: &Utf8Path,
+    adapter: &dyn Adapter,
+    config: impl ToString,
+) -> Result<Box<dyn Agent>, Vec<String>> {
+    // YAML does not allow a raw DEL, JSON does.
     let config = config.to_string().replace('\u{7f}', "\\u007f");
     let node = parse_yaml(&config).unwrap();
     let prompt = PromptSource::Text("Do it.".to_owned());
@@ -218,7 +242,7 @@ pub(super) fn configure(
         agent_name: None,
         model: None,
         config: &node,
-        folder: Utf8Path::new("/cases"),
+        folder,
         prompt: node.get("prompt").is_none().then_some(&prompt),
     };
     adapter.configure(&section).map_err(|faults| {
@@ -231,14 +255,15 @@ pub(super) fn configure(
     })
 }
 
-/// Complaints about `config`, one a line.
+/// The error messages for `config`, one per line.
 pub(super) fn refusals(adapter: &dyn Adapter, config: impl ToString) -> String {
     let complaints = configure(adapter, config).err();
     complaints.unwrap_or_default().join("\n")
 }
 
-/// How an agent is launched: with this help text, in this environment, towards this endpoint.
+/// The input of a launch: help text, environment, endpoint.
 pub(super) struct Start<'a> {
+    pub(super) version: &'a str,
     pub(super) help: &'a str,
     pub(super) prompt: &'a str,
     pub(super) env: &'a [(&'a str, &'a str)],
@@ -248,6 +273,7 @@ pub(super) struct Start<'a> {
 impl Default for Start<'_> {
     fn default() -> Self {
         Start {
+            version: "1.2.3",
             help: "",
             prompt: "Say \"hi\"\n$HOME",
             env: &[],
@@ -266,7 +292,7 @@ impl Start<'_> {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let cli = Installed {
             path: "/bin/cli".into(),
-            version: Some("1.2.3".to_owned()),
+            version: Some(self.version.to_owned()),
             help: self.help.to_owned(),
         };
         let launch = agent.launch(&LaunchContext {
@@ -287,7 +313,7 @@ impl Start<'_> {
     }
 }
 
-/// The launch of an agent with this help text, perhaps towards an endpoint.
+/// The launch of an agent with this help text, optionally with an endpoint.
 pub(super) fn launch(
     adapter: &dyn Adapter,
     config: &str,
@@ -302,7 +328,7 @@ pub(super) fn launch(
     start.launch(adapter, config)
 }
 
-/// A launch as text: the words, the variables and the files.
+/// A launch as text: arguments, variables and files.
 pub(super) fn shown_launch(launch: &Launch) -> String {
     let mut text = format!("{}\n", launch.argv.join(" "));
     for (name, value) in &launch.env {
@@ -322,7 +348,7 @@ pub(super) fn endpoint() -> Endpoint {
     }
 }
 
-/// A recorded output with some of its bytes changed: no session may panic.
+/// Recorded output with some changed bytes, on which no session may panic.
 pub(super) fn damaged(output: &str, damage: &[(proptest::sample::Index, u8)]) -> Vec<u8> {
     let mut bytes = output.as_bytes().to_vec();
     for (at, byte) in damage {
@@ -331,7 +357,7 @@ pub(super) fn damaged(output: &str, damage: &[(proptest::sample::Index, u8)]) ->
     bytes
 }
 
-/// Any bytes, read to the end.
+/// Reads any bytes to the end.
 pub(super) fn survive(mut session: Box<dyn Session>, bytes: &[u8]) {
     let mut notes = Notes::default();
     for line in bytes.split(|byte| *byte == b'\n') {

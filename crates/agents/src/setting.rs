@@ -1,5 +1,5 @@
 //! Settings of a CLI agent as rows of a table: how a value is read, checked and described in the
-//! schema, and which flag passes it on.
+//! schema, and the flag that passes it on.
 
 use std::collections::BTreeMap;
 
@@ -16,23 +16,25 @@ use crate::agent::AgentSection;
 pub(super) struct Setting {
     pub(super) key: &'static str,
     about: &'static str,
-    kind: Kind,
+    kind: SettingKind,
     default: Option<&'static str>,
     pub(super) flag: Option<Flag>,
     /// Whether the log lists it among the sampling parameters.
     pub(super) is_parameter: bool,
-    /// An example, for a setting that the agent cannot do without.
+    /// An example, for a required setting.
     example: Option<&'static str>,
+    /// The folder of Markdown files in which the value is defined.
+    pub(super) definitions: Option<&'static str>,
 }
 
 /// The values that a setting accepts.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
+pub(super) enum SettingKind {
     /// Text of any length.
     Text,
-    /// Text of so many characters at most.
+    /// Text with a maximum number of characters.
     TextUpTo(usize),
-    /// A whole number, 1 or more.
+    /// An integer of at least 1.
     Count,
     /// A number from 0 to this maximum.
     Number(Option<f64>),
@@ -42,7 +44,7 @@ pub(super) enum Kind {
     OneOf(&'static [&'static str]),
     /// A model, by its name or as `maker/name` for LiteLLM.
     LiteLlmModel,
-    /// A file beside the test case.
+    /// A file next to the test case.
     File,
     /// A list of texts.
     Words,
@@ -57,12 +59,14 @@ pub(super) enum Flag {
     Value(&'static str),
     /// The flag, then `@` and the value.
     AtFile(&'static str),
-    /// The flag alone, when the value is `false`.
+    /// The flag, `=` and the values with commas between them.
+    List(&'static str),
+    /// The flag alone, if the value is `false`.
     WhenFalse(&'static str),
 }
 
 impl Setting {
-    pub(super) const fn new(key: &'static str, kind: Kind, about: &'static str) -> Setting {
+    pub(super) const fn new(key: &'static str, kind: SettingKind, about: &'static str) -> Setting {
         Setting {
             key,
             about,
@@ -71,6 +75,15 @@ impl Setting {
             flag: None,
             is_parameter: false,
             example: None,
+            definitions: None,
+        }
+    }
+
+    /// The same, with values that Markdown files in `folder` define.
+    pub(super) const fn defined_in(self, folder: &'static str) -> Setting {
+        Setting {
+            definitions: Some(folder),
+            ..self
         }
     }
 
@@ -79,7 +92,7 @@ impl Setting {
         self.passed(Flag::Value(flag))
     }
 
-    /// The same, passed on in this way.
+    /// The same, passed in this way.
     pub(super) const fn passed(mut self, flag: Flag) -> Setting {
         self.flag = Some(flag);
         self
@@ -91,13 +104,13 @@ impl Setting {
         self
     }
 
-    /// The same, with a value where none is written.
+    /// The same, with a default.
     pub(super) const fn or(mut self, default: &'static str) -> Setting {
         self.default = Some(default);
         self
     }
 
-    /// The same, and required. `example` is for the hint.
+    /// The same, but required. `example` is for the hint.
     pub(super) const fn required(mut self, example: &'static str) -> Setting {
         self.example = Some(example);
         self
@@ -107,59 +120,61 @@ impl Setting {
         let Setting { key, .. } = self;
         let fault = |message: String| Err(Fault::new(node.span, message));
         match self.kind {
-            Kind::Text => value::<String>(node),
-            Kind::TextUpTo(most) => match node.as_str() {
+            SettingKind::Text => value::<String>(node),
+            SettingKind::TextUpTo(most) => match node.as_str() {
                 Some(text) if text.chars().count() > most => {
-                    fault(format!("`{key}` has at most {most} characters"))
+                    fault(format!("`{key}` is limited to {most} characters"))
                 }
                 _ => value::<String>(node),
             },
-            Kind::Count => match value::<u32>(node)? {
-                zero if zero == 0 => fault(format!("`{key}` is at least 1")),
+            SettingKind::Count => match value::<u32>(node)? {
+                zero if zero == 0 => fault(format!("`{key}` must be at least 1")),
                 count => Ok(count),
             },
-            Kind::Number(most) => {
+            SettingKind::Number(most) => {
                 let number = value::<f64>(node)?;
                 let range = 0.0..=most.unwrap_or(f64::MAX);
                 match (range.contains(&number.as_f64().unwrap_or(-1.0)), most) {
                     (true, _) => Ok(number),
-                    (false, Some(most)) => fault(format!("`{key}` is a number from 0 to {most}")),
-                    (false, None) => fault(format!("`{key}` is at least 0")),
+                    (false, Some(most)) => fault(format!("`{key}` must be from 0 to {most}")),
+                    (false, None) => fault(format!("`{key}` must be at least 0")),
                 }
             }
-            Kind::Switch => value::<bool>(node),
-            Kind::OneOf(words) => match node.as_str() {
+            SettingKind::Switch => value::<bool>(node),
+            SettingKind::OneOf(words) => match node.as_str() {
                 Some(word) if !words.contains(&word) => {
                     Err(unknown_name(node.span, "value", word, words))
                 }
                 _ => value::<String>(node),
             },
-            Kind::LiteLlmModel => {
+            SettingKind::LiteLlmModel => {
                 let model: String = node.read()?;
                 Ok(json!(model_name::litellm(&model)))
             }
-            Kind::File => {
+            SettingKind::File => {
                 let path: String = node.read()?;
                 let file = beside(section, key, &path)?;
                 Ok(json!(file))
             }
-            Kind::Words => value::<Vec<String>>(node),
-            Kind::Variables => value::<BTreeMap<String, String>>(node),
+            SettingKind::Words => value::<Vec<String>>(node),
+            SettingKind::Variables => value::<BTreeMap<String, String>>(node),
         }
     }
 
     fn schema(&self) -> Json {
         let strings = json!({ "type": "string" });
         let mut schema = match self.kind {
-            Kind::Text | Kind::LiteLlmModel | Kind::File => strings,
-            Kind::TextUpTo(most) => json!({ "type": "string", "maxLength": most }),
-            Kind::Count => json!({ "type": "integer", "minimum": 1 }),
-            Kind::Number(None) => json!({ "type": "number", "minimum": 0 }),
-            Kind::Number(Some(most)) => json!({ "type": "number", "minimum": 0, "maximum": most }),
-            Kind::Switch => json!({ "type": "boolean" }),
-            Kind::OneOf(words) => json!({ "type": "string", "enum": words }),
-            Kind::Words => json!({ "type": "array", "items": strings }),
-            Kind::Variables => json!({ "type": "object", "additionalProperties": strings }),
+            SettingKind::Text | SettingKind::LiteLlmModel | SettingKind::File => strings,
+            SettingKind::TextUpTo(most) => json!({ "type": "string", "maxLength": most }),
+            SettingKind::Count => json!({ "type": "integer", "minimum": 1 }),
+            SettingKind::Number(None) => json!({ "type": "number", "minimum": 0 }),
+            SettingKind::Number(Some(most)) => {
+                json!({ "type": "number", "minimum": 0, "maximum": most })
+            }
+            SettingKind::Switch => json!({ "type": "boolean" }),
+            SettingKind::OneOf(words) => json!({ "type": "string", "enum": words }),
+            SettingKind::Words => json!({ "type": "array", "items": strings }),
+            SettingKind::Variables => json!({ "type": "object", "additionalProperties": strings }),
         };
         schema["description"] = json!(self.about);
         if let Some(default) = self.default {
@@ -173,33 +188,41 @@ fn value<T: Serialize + DeserializeOwned>(node: &Node) -> Result<Json, Fault> {
     node.read::<Option<T>>().map(|value| json!(value))
 }
 
-/// The file that `agent.config.KEY` names: beside the test case, and nowhere else.
+/// The file of `agent.config.KEY`, which must be next to the test case.
 pub(super) fn beside(
     section: &AgentSection<'_>,
     key: &str,
     path: &str,
 ) -> Result<camino::Utf8PathBuf, Fault> {
     named::file_beside(section.folder, path).map_err(|problem| {
-        let message = format!("{key} `{path}` cannot be used: {problem}");
-        let hint = "name a file in the folder of the test case";
+        let message = format!("invalid {key} `{path}`: {problem}");
+        let hint = "use a file in the folder of the test case";
         section.config.fault(key, message).with_hint(hint)
     })
 }
 
-/// The settings that every CLI agent has.
+/// The settings of all CLI agents.
 const COMMON: &[Setting] = &[
     Setting::new(
         "prompt",
-        Kind::TextUpTo(1_000_000),
-        "What is asked: this or `prompt_file`.",
+        SettingKind::TextUpTo(1_000_000),
+        "The prompt: this or `prompt_file`.",
     ),
     Setting::new(
         "prompt_file",
-        Kind::TextUpTo(500),
-        "A file with what is asked, beside the test case or in the repo.",
+        SettingKind::TextUpTo(500),
+        "A file with the prompt, next to the test case or in the repo.",
     ),
-    Setting::new("args", Kind::Words, "More arguments for the CLI."),
-    Setting::new("env", Kind::Variables, "More environment for the CLI."),
+    Setting::new(
+        "args",
+        SettingKind::Words,
+        "Additional arguments of the CLI.",
+    ),
+    Setting::new(
+        "env",
+        SettingKind::Variables,
+        "Additional environment variables of the CLI.",
+    ),
 ];
 
 /// The values of an agent's settings.
@@ -219,14 +242,14 @@ impl Values {
         self.0.insert(key, value);
     }
 
-    /// Take a list or a map out; an empty one when it is not there.
+    /// Removes and returns a list or a map; an empty one if it is missing.
     pub(super) fn take<T: DeserializeOwned + Default>(&mut self, key: &str) -> T {
         let value = self.0.remove(key).unwrap_or_default();
         serde_json::from_value(value).unwrap_or_default()
     }
 }
 
-/// Read `agent.config` by these rows. Every problem is reported, not only the first.
+/// Reads `agent.config` by these rows. Reports all faults, not only the first.
 pub(super) fn read(
     rows: &'static [Setting],
     section: &AgentSection<'_>,
@@ -252,7 +275,7 @@ pub(super) fn read(
         match row.read(section, node) {
             Ok(value) => values.set(row.key, value),
             Err(mut fault) => {
-                // A key without a value has no other place.
+                // A key without a value has no position of its own.
                 if fault.span.is_empty() {
                     fault.span = *span;
                 }
@@ -279,7 +302,7 @@ pub(super) fn read(
     }
 }
 
-/// Complaints about required settings that are missing.
+/// Faults of missing required settings.
 pub(super) fn missing(
     rows: &[Setting],
     values: &Values,
@@ -290,14 +313,14 @@ pub(super) fn missing(
     required
         .filter(|(key, _)| values.get(key).is_none())
         .map(|(key, example)| {
-            let message = format!("{title} needs a `{key}`");
-            let hint = format!("name one, such as `{example}`");
+            let message = format!("{title} requires `{key}`");
+            let hint = format!("add one, such as `{example}`");
             Fault::new(section.node.span, message).with_hint(hint)
         })
         .collect()
 }
 
-/// A setting that may stand beside `type` and in `config`: the one value that is written.
+/// A setting that can be next to `type` or in `config`: the one that is set.
 pub(super) fn one_of(
     section: &AgentSection<'_>,
     key: &str,
@@ -307,11 +330,11 @@ pub(super) fn one_of(
     match (outer, inner) {
         (Some(outer), Some(inner)) if outer != inner => {
             let message =
-                format!("`agent.{key}` says `{outer}` and `agent.config.{key}` says `{inner}`");
+                format!("`agent.{key}` is `{outer}` but `agent.config.{key}` is `{inner}`");
             Err(section
                 .config
                 .fault(key, message)
-                .with_hint("keep one of the two"))
+                .with_hint("remove one of them"))
         }
         (outer, inner) => Ok(inner.or(outer).map(str::to_owned)),
     }
@@ -331,48 +354,47 @@ pub(super) fn schema(rows: &[Setting]) -> schemars::Schema {
     })
 }
 
-/// Keys that some other agent has, and the usual advice: changing `agent.type` alone never drops a
-/// setting silently.
+/// Keys of other agents, with advice: changing `agent.type` alone never drops a setting silently.
 const ELSEWHERE: &[(&str, &str)] = &[
-    ("agent_name", "leave it out"),
-    ("agents", "leave it out"),
+    ("agent_name", "remove it"),
+    ("agents", "remove it"),
     (
         "allowed_tools",
-        "leave it out: every tool is allowed in the trial's own workspace",
+        "remove it: all tools are allowed in the trial's workspace",
     ),
-    ("append_system_prompt", "put it in the prompt"),
-    ("include_partial_messages", "leave it out"),
+    ("append_system_prompt", "add it to the prompt"),
+    ("include_partial_messages", "remove it"),
     (
         "inherit",
-        "leave it out: this agent always has a HOME of its own; name variables in `env`",
+        "remove it: this agent always has its own HOME; set variables in `env`",
     ),
-    ("max_tokens", "leave it out"),
+    ("max_tokens", "remove it"),
     (
         "max_turns",
         "use the test case's `timeout` and `idle_timeout`",
     ),
-    ("mcp_config", "leave it out"),
+    ("mcp_config", "remove it"),
     ("message_timeout", "use the test case's `idle_timeout`"),
-    ("output_format", "leave it out"),
+    ("output_format", "remove it"),
     (
         "permission_mode",
-        "leave it out: everything is allowed in the trial's own workspace",
+        "remove it: everything is allowed in the trial's workspace",
     ),
     (
         "permission_policy",
-        "leave it out: everything is allowed in the trial's own workspace",
+        "remove it: everything is allowed in the trial's workspace",
     ),
     (
         "prompt_delivery",
-        "leave it out: prompts of any length arrive",
+        "remove it: prompts of any length are supported",
     ),
-    ("pty_mode", "leave it out"),
-    ("system_prompt", "put it in the prompt"),
-    ("temperature", "leave it out"),
-    ("transport", "leave it out"),
+    ("pty_mode", "remove it"),
+    ("system_prompt", "add it to the prompt"),
+    ("temperature", "remove it"),
+    ("transport", "remove it"),
 ];
 
-/// Complaints about options of other agents. `instead` is the agent's own advice.
+/// Faults of options of other agents. `instead` is the agent's own advice.
 pub(super) fn refused(
     rows: &[Setting],
     instead: &[(&str, &str)],

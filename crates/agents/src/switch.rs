@@ -1,5 +1,5 @@
-//! Changing `agent.type` alone: an option that the new agent does not have, and another one has, is
-//! refused by name, with who has it.
+//! Changing `agent.type` alone: an option of another agent is refused, with the agents that have
+//! it.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -11,7 +11,7 @@ use crate::{
     agent::{Adapter, Agent, AgentSection},
 };
 
-/// Turn a section into an agent of this kind. Complaints about options of other agents say so.
+/// Turns a section into an agent of this kind. Faults about options of other agents are explained.
 pub fn configure(
     adapter: &'static dyn Adapter,
     section: &AgentSection<'_>,
@@ -23,7 +23,7 @@ pub fn configure(
     })
 }
 
-/// A key that is unknown here but known elsewhere is not a typo.
+/// Explains a key that is unknown here but known in another agent: it is not a typo.
 fn explain(adapter: &dyn Adapter, fault: Fault) -> Fault {
     let FaultKind::UnknownKey(key) = &fault.kind else {
         return fault;
@@ -35,11 +35,11 @@ fn explain(adapter: &dyn Adapter, fault: Fault) -> Fault {
         return fault;
     }
     let message = format!("`{}` has no option for `{key}`", adapter.name());
-    let hint = format!("leave it out: it is one of {}", others.join(", "));
+    let hint = format!("remove it: it is an option of {}", others.join(", "));
     Fault::new(fault.span, message).with_hint(hint)
 }
 
-/// The keys of an adapter's `config`, read from its schema once.
+/// The keys of an adapter's `config`, read once from its schema.
 fn keys(adapter: &dyn Adapter) -> &'static [String] {
     static ALL: LazyLock<BTreeMap<&'static str, Vec<String>>> = LazyLock::new(|| {
         let all = ADAPTERS.iter().copied();
@@ -69,7 +69,7 @@ mod tests {
     use proctor_record::record::cli::Installed;
 
     /// Keys of every agent.
-    const COMMON: &str = "prompt: Mend leap.sh.";
+    const COMMON: &str = "prompt: Fix leap.sh.";
 
     /// Required keys of an agent.
     fn needed(kind: &str) -> &'static str {
@@ -105,9 +105,9 @@ mod tests {
         )
     }
 
-    /// SC-009: the section stays as it is, and each agent starts its own program with the prompt.
+    /// SC-009: the section is unchanged, and each agent starts its own program with the prompt.
     #[test]
-    fn changing_the_type_alone_makes_every_agent_start() {
+    fn all_agents_start_with_the_same_section() {
         let endpoint = Endpoint {
             base_url: "http://127.0.0.1:4000".to_owned(),
             key: "k".to_owned(),
@@ -125,7 +125,7 @@ mod tests {
                 workspace: "/w".into(),
                 home: "/h".into(),
                 scratch: "/s".into(),
-                prompt: "Mend leap.sh.",
+                prompt: "Fix leap.sh.",
                 cli: cli.as_ref(),
                 env: &BTreeMap::new(),
                 is_root: false,
@@ -137,7 +137,7 @@ mod tests {
             });
             let launch = match launch {
                 Ok(launch) => launch,
-                // It applies what this context does not have.
+                // This context has no reference solution.
                 Err(_) if name == "oracle" => continue,
                 Err(error) => panic!("{name}: {error}"),
             };
@@ -157,10 +157,10 @@ mod tests {
                 .chain([input.into(), launch.argv.join(" ").into()])
                 .collect();
             let takes_prompt = agent.prompt().is_some();
-            // A number for each byte is how bytes are shown; a session sends it itself.
-            let bytes = format!("{:?}", "Mend leap.sh.".as_bytes());
+            // The debug output of bytes is a list of numbers; a session sends the prompt itself.
+            let bytes = format!("{:?}", "Fix leap.sh.".as_bytes());
             let bytes = bytes.trim_matches(['[', ']']);
-            let is_sent = all.contains("Mend leap.sh.") || all.contains(bytes);
+            let is_sent = all.contains("Fix leap.sh.") || all.contains(bytes);
             assert!(
                 is_sent || !takes_prompt || all.contains("Session"),
                 "{name}: {all}"
@@ -168,10 +168,129 @@ mod tests {
         }
     }
 
-    /// Every option of every agent, given to every agent: it works, or it is refused by its name with
-    /// what to do.
+    /// The variables and arguments that bypass the gateway are refused for all agents.
     #[test]
-    fn an_option_that_an_agent_cannot_honour_is_refused_by_name_with_what_to_do() {
+    fn no_agent_can_be_led_past_the_gateway() {
+        use crate::replay::{Start, endpoint};
+        let start = Start {
+            endpoint: Some(endpoint()),
+            ..Start::default()
+        };
+        for adapter in ADAPTERS.iter().copied() {
+            let name = adapter.name();
+            if matches!(name, "null" | "oracle" | "adapter") {
+                continue;
+            }
+            let config = |more: serde_json::Value| {
+                let mut config = serde_json::json!({"prompt": "x"});
+                if name == "command" {
+                    config["command"] = serde_json::json!(["sh"]);
+                } else if !matches!(name, "claude-code") {
+                    config["model"] = serde_json::json!("openai/gpt-4o");
+                }
+                for (key, value) in more.as_object().unwrap() {
+                    config[key] = value.clone();
+                }
+                config
+            };
+            for variable in ["OPENAI_BASE_URL", "ANTHROPIC_API_BASE", "https_proxy"] {
+                let config = config(serde_json::json!({"env": {variable: "http://elsewhere"}}));
+                let error = start.launch(adapter, config).err();
+                let error = error.unwrap_or_else(|| panic!("{name} takes {variable}"));
+                assert!(
+                    error.message.contains("bypass the gateway"),
+                    "{name}: {error}"
+                );
+            }
+            if name != "command" {
+                let args = serde_json::json!({"args": ["--openai-api-base", "http://elsewhere"]});
+                let error = start.launch(adapter, config(args)).err().unwrap();
+                assert!(
+                    error.message.contains("bypass the gateway"),
+                    "{name}: {error}"
+                );
+            }
+            let config =
+                config(serde_json::json!({"env": {"OPENAI_API_KEY": "own", "NO_PROXY": "x"}}));
+            assert!(start.launch(adapter, config).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn model_is_known_from_settings_arguments_and_variables() {
+        use serde_json::json;
+        for (name, config) in [
+            ("codex", json!({"args": ["-m", "x-1"]})),
+            ("codex", json!({"args": ["-c", "model=\"x-1\""]})),
+            ("gemini-cli", json!({"env": {"GEMINI_MODEL": "x-1"}})),
+            ("qwen-code", json!({"args": ["--model=x-1"]})),
+            ("copilot-cli", json!({"env": {"COPILOT_MODEL": "x-1"}})),
+            ("opencode", json!({"args": ["-m", "x-1"]})),
+            ("aider", json!({"env": {"AIDER_MODEL": "x-1"}})),
+        ] {
+            let adapter = crate::find(name).unwrap();
+            let agent = crate::replay::configure(adapter, &config).unwrap();
+            assert_eq!(agent.model(), Some("x-1"), "{name} {config}");
+        }
+    }
+
+    /// A prompt reaches the CLI byte for byte, or is refused.
+    #[test]
+    fn prompts_are_handed_over_verbatim_or_refused() {
+        use crate::replay::Start;
+        let prompts = [
+            "/help me",
+            "!ls",
+            "#note",
+            "@README.md",
+            "-x",
+            "\n\n  first\r\nsecond\r\n\n",
+            "日本語 🦀 \u{7f}",
+        ];
+        for adapter in ADAPTERS.iter().copied() {
+            let name = adapter.name();
+            if matches!(
+                name,
+                "null" | "oracle" | "adapter" | "qwen-code" | "mini-swe-agent"
+            ) {
+                continue;
+            }
+            let mut config = serde_json::json!({"prompt": "x"});
+            if name == "command" {
+                config["command"] = serde_json::json!(["sh"]);
+            } else if name != "claude-code" {
+                config["model"] = serde_json::json!("openai/gpt-4o");
+            }
+            for prompt in prompts {
+                let start = Start {
+                    prompt,
+                    ..Start::default()
+                };
+                let launch = match start.launch(adapter, config.clone()) {
+                    Ok(launch) => launch,
+                    Err(error) => {
+                        assert!(error.message.contains("command"), "{name}: {error}");
+                        continue;
+                    }
+                };
+                let input = match &launch.input {
+                    crate::agent::Input::Bytes(bytes) => Some(bytes.as_slice()),
+                    _ => None,
+                };
+                let files = launch.files.iter().map(|(_, bytes)| bytes.as_slice());
+                let mut places = files.chain(input);
+                // A session sends it itself.
+                let is_session = launch.input == crate::agent::Input::Session;
+                let is_argument = launch.argv.iter().any(|word| word.ends_with(prompt));
+                let is_there = is_argument || places.any(|bytes| bytes == prompt.as_bytes());
+                assert!(is_there || is_session, "{name}: {prompt:?}");
+            }
+        }
+    }
+
+    /// Every option of every agent, passed to every agent: it works, or it is refused with advice.
+    #[test]
+    fn unsupported_options_are_refused_with_advice() {
         let common = ["prompt", "prompt_file"];
         let all: BTreeSet<String> = ADAPTERS.iter().flat_map(|it| keys(*it)).cloned().collect();
         assert!(all.len() > 30, "{all:?}");
@@ -183,13 +302,13 @@ mod tests {
                 let name = adapter.name();
                 let Err(faults) = agent(adapter, Some("claude-sonnet-4-5"), &format!("{key}: 1"))
                 else {
-                    panic!("{name} takes `{key}` and does nothing with it");
+                    panic!("{name} accepts `{key}` without effect");
                 };
-                let told = faults
+                let reported = faults
                     .iter()
                     .find(|it| it.message.contains(&format!("`{key}`")));
-                let told = told.unwrap_or_else(|| panic!("{name}, {key}: {faults:?}"));
-                assert!(told.hint.is_some(), "{name}, {key}: {told:?}");
+                let reported = reported.unwrap_or_else(|| panic!("{name}, {key}: {faults:?}"));
+                assert!(reported.hint.is_some(), "{name}, {key}: {reported:?}");
                 refused += 1;
             }
         }

@@ -20,7 +20,7 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
-    /// Take away from the input what it holds of cached tokens.
+    /// Subtracts cached tokens from the input.
     #[must_use]
     pub(super) fn without_cached_input(mut self) -> Tokens {
         let cached = self.cache_read.unwrap_or_default() + self.cache_write.unwrap_or_default();
@@ -47,26 +47,18 @@ impl Tokens {
         }
     }
 
-    /// Tokens in, cached ones included, and out.
-    pub(super) fn so_far(self) -> (u64, u64) {
-        let input = [self.input, self.cache_read, self.cache_write];
-        (
-            input.iter().flatten().sum(),
-            self.output.unwrap_or_default(),
-        )
-    }
-
-    /// Report the figures so far.
+    /// Reports the figures so far.
     pub(super) fn report(self, host: &mut dyn SessionHost) {
-        let (input_tokens, output_tokens) = self.so_far();
         host.event(SessionEvent::Progress {
-            input_tokens,
-            output_tokens,
+            input_tokens: self.input.unwrap_or_default(),
+            output_tokens: self.output.unwrap_or_default(),
         });
     }
 
     pub(super) fn is_nothing(self) -> bool {
-        self.so_far() == (0, 0) && self.cost.is_none_or(|cost| cost.nanos() == 0)
+        let counts = [self.input, self.output, self.cache_read, self.cache_write];
+        let has_none = counts.into_iter().all(|count| count.unwrap_or(0) == 0);
+        has_none && self.cost.is_none_or(|cost| cost.nanos() == 0)
     }
 
     pub(super) fn figures(self) -> Figures {
@@ -83,7 +75,7 @@ impl Tokens {
         }
     }
 
-    /// The usage of a session without a figure for each model. Nothing at all is unknown.
+    /// The usage of a session without figures by model; `None` without any figure.
     pub(super) fn usage(self, source: UsageSource) -> Option<Usage> {
         (!self.is_nothing()).then(|| Usage {
             total: self.figures(),
@@ -94,7 +86,7 @@ impl Tokens {
     }
 }
 
-/// The usage of a session with several models. Nothing at all is unknown.
+/// The usage of a session with several models; `None` without any figure.
 pub(super) fn by_model(
     models: impl IntoIterator<Item = (String, Tokens)>,
     source: UsageSource,
@@ -126,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn input_that_includes_cached_tokens_is_brought_to_the_convention() {
+    fn cached_tokens_are_subtracted_from_the_input() {
         let tokens = Tokens {
             input: Some(2500),
             output: Some(70),
@@ -136,7 +128,6 @@ mod tests {
         let figures = tokens.without_cached_input().figures();
         assert_eq!(figures.input_tokens, Some(1300));
         assert_eq!(figures.total_tokens, Some(1370));
-        assert_eq!(tokens.without_cached_input().so_far(), (2500, 70));
         assert_eq!(Tokens::default().usage(UsageSource::Sidecar), None);
     }
 }

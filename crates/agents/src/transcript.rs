@@ -13,14 +13,14 @@ use proctor_record::{
 };
 use serde_json::Value;
 
-use super::verdict::{End, Names};
+use super::verdict::{CliNames, End};
 
 /// The code of warnings, without the CLI's prefix.
 const MALFORMED: &str = "MALFORMED_LINE";
 const MAX_WARNINGS: usize = 5;
-/// How many lines of standard error an error quotes.
+/// The number of lines of standard error in an error message.
 const QUOTED_LINES: usize = 5;
-/// How much of one line.
+/// The maximum number of characters of a quoted line.
 const QUOTED_CHARS: usize = 300;
 
 /// The state of a session.
@@ -67,7 +67,7 @@ impl Transcript {
         }
     }
 
-    /// A line of standard error: part of the conversation's record, and quoted when all ends badly.
+    /// Reads a line of standard error: it is logged, and quoted if the run fails.
     pub(super) fn stderr(&mut self, line: &[u8], host: &mut dyn SessionHost) {
         let text = String::from_utf8_lossy(line);
         let text = strip_ansi(&text);
@@ -83,7 +83,7 @@ impl Transcript {
         self.last_errors.push_back(quoted.trim().to_owned());
     }
 
-    /// The model said something.
+    /// Reports a message of the model.
     pub(super) fn said(&mut self, text: &str, host: &mut dyn SessionHost) {
         if text.trim().is_empty() {
             return;
@@ -93,7 +93,7 @@ impl Transcript {
         say(host, Role::Assistant, text, self.times.last.as_deref());
     }
 
-    /// The agent's clock, as a timestamp.
+    /// Sets the time from a timestamp.
     pub(super) fn time(&mut self, timestamp: &str) {
         if self.times.first.is_none() {
             self.times.first = Some(timestamp.to_owned());
@@ -103,14 +103,14 @@ impl Transcript {
         last.push_str(timestamp);
     }
 
-    /// The agent's clock, in milliseconds of the Unix time.
+    /// Sets the time in milliseconds since the Unix epoch.
     pub(super) fn time_ms(&mut self, millis: i64) {
         if let Ok(time) = jiff::Timestamp::from_millisecond(millis) {
             self.time(&format!("{time:.3}"));
         }
     }
 
-    /// Tell who runs, once it is known.
+    /// Reports the agent's identity, once it is known.
     pub(super) fn started(&self, host: &mut dyn SessionHost) {
         host.event(SessionEvent::Started {
             model: self.model.as_deref(),
@@ -119,21 +119,31 @@ impl Transcript {
         });
     }
 
-    /// A call is tried again.
+    /// Records a retry of a call.
     pub(super) fn retry(&mut self, note: &str, host: &mut dyn SessionHost) {
         self.counts.retries += 1;
         host.event(SessionEvent::Note(note));
     }
 
-    /// The conclusion, with what was used.
+    /// The conclusion, with the usage.
     pub(super) fn conclude(
         self,
-        names: Names,
+        names: CliNames,
         usage: Option<Usage>,
         ending: &Ending,
     ) -> Conclusion {
         let last_words = Vec::from(self.last_errors).join(" / ");
-        let (outcome, mut errors) = names.judge(&self.end, ending, &last_words);
+        let is_unused = usage
+            .as_ref()
+            .is_some_and(|usage| usage.total.all_tokens() == Some(0));
+        let end = match self.end {
+            End::Done if is_unused && self.final_text.is_empty() => End::Error {
+                code: "NO_MODEL_CALL",
+                why: "reported success without a model call".to_owned(),
+            },
+            end => end,
+        };
+        let (outcome, mut errors) = names.judge(&end, ending, &last_words);
         errors.extend(self.warnings.into_iter().map(|mut warning| {
             warning.code = Some(format!("{}_{MALFORMED}", names.code));
             warning
@@ -152,7 +162,7 @@ impl Transcript {
     }
 }
 
-/// Tell a message.
+/// Reports a message.
 pub(super) fn say(host: &mut dyn SessionHost, role: Role, content: &str, timestamp: Option<&str>) {
     host.event(SessionEvent::Message {
         role,
@@ -163,7 +173,7 @@ pub(super) fn say(host: &mut dyn SessionHost, role: Role, content: &str, timesta
     });
 }
 
-/// Tell a thought.
+/// Reports a thought.
 pub(super) fn think(host: &mut dyn SessionHost, content: &str, timestamp: Option<&str>) {
     host.event(SessionEvent::Message {
         role: Role::Assistant,
@@ -174,7 +184,7 @@ pub(super) fn think(host: &mut dyn SessionHost, content: &str, timestamp: Option
     });
 }
 
-/// Tell a tool call.
+/// Reports a tool call.
 pub(super) fn call(
     host: &mut dyn SessionHost,
     id: Option<&str>,
@@ -190,7 +200,7 @@ pub(super) fn call(
     });
 }
 
-/// Tell a tool's answer.
+/// Reports a tool's result.
 pub(super) fn answer(host: &mut dyn SessionHost, id: &str, content: &str, failed: Failed) {
     host.event(SessionEvent::ToolResult {
         id,

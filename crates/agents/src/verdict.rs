@@ -1,19 +1,21 @@
-//! The verdict on a CLI's session: what it said at its end, its exit code and what ended it,
-//! together. All CLIs share it. No exit code alone is believed: several CLIs exit with 0 after any failure.
+//! The verdict on a CLI's session: its own report, its exit code and the cause of its end together.
+//! All CLIs share it. Exit codes alone are not trusted: several CLIs exit with 0 after any failure.
+
+use std::collections::BTreeMap;
 
 use proctor_record::{
     outcome::{EndedBy, Ending, Outcome, exit_in_words},
     session::LogError,
 };
 
-use super::fault::ApiFault;
+use super::{bypass, fault::ApiFault};
 use crate::agent::LaunchError;
 
 const SIGKILL: i32 = 9;
 
-/// How messages and codes name a CLI.
+/// The names of a CLI in messages and codes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Names {
+pub(super) struct CliNames {
     /// In messages, such as `OpenCode`.
     pub(super) title: &'static str,
     /// The prefix of codes, such as `OPENCODE`.
@@ -22,31 +24,31 @@ pub(super) struct Names {
     pub(super) login: &'static str,
 }
 
-/// How a session ended, by what the CLI said.
+/// How a session ended, according to the CLI.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum End {
-    /// It said nothing about its end.
+    /// The CLI did not report its end.
     #[default]
     Open,
-    /// It said that it was done.
+    /// The CLI reported that it was done.
     Done,
-    /// It stopped by itself before it was done: a limit of its own, a loop.
+    /// It stopped by itself before it was done: its own limit, a loop.
     GaveUp {
         /// The code, without the CLI's name.
         code: &'static str,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// It ended with an error of its own.
+    /// It ended with its own error.
     Error {
         /// The code, without the CLI's name.
         code: &'static str,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// A call failed for good.
+    /// A call failed permanently.
     Failed(ApiFault),
-    /// The last thing seen was that it tries a call again.
+    /// The last event was the retry of a call.
     Retrying(ApiFault),
 }
 
@@ -59,8 +61,8 @@ impl End {
     }
 }
 
-impl Names {
-    /// The CLI cannot be launched as configured.
+impl CliNames {
+    /// The error for a CLI that cannot be launched as configured.
     pub(super) fn invalid(self, message: impl Into<String>) -> LaunchError {
         LaunchError {
             message: message.into(),
@@ -69,18 +71,36 @@ impl Names {
         }
     }
 
-    /// Behind the gateway the model must be known.
+    /// The error for a missing model: the gateway requires one.
     pub(super) fn needs_model(self, example: &str) -> LaunchError {
-        let message = format!("{} behind the gateway needs a `model`", self.title);
+        let message = format!("{} requires a `model` with the gateway", self.title);
         self.invalid(message)
-            .with_hint(format!("name one, such as `{example}`"))
+            .with_hint(format!("add one, such as `{example}`"))
     }
 
-    /// The user's variable `name` is one of those that lead the CLI to the gateway.
-    pub(super) fn bypass(self, name: &str) -> LaunchError {
-        let message = format!("`env.{name}` would lead {} past the gateway", self.title);
+    /// The error for a setting that would bypass the gateway.
+    pub(super) fn bypass(self, setting: &str) -> LaunchError {
+        let message = format!("{setting} would make {} bypass the gateway", self.title);
         self.invalid(message)
             .with_hint("remove it, or run without the gateway")
+    }
+
+    /// Refuses variables and arguments of the user that would bypass the gateway.
+    pub(super) fn check_bypass(
+        self,
+        env: &BTreeMap<String, String>,
+        args: &[String],
+    ) -> Result<(), LaunchError> {
+        if let Some(name) = bypass::in_env(env) {
+            return Err(self.bypass(&format!("`env.{name}`")));
+        }
+        match args.iter().find(|arg| bypass::in_text(arg).is_some()) {
+            None => Ok(()),
+            Some(arg) => {
+                let shown = &arg[..arg.floor_char_boundary(60)];
+                Err(self.bypass(&format!("the argument `{shown}`")))
+            }
+        }
     }
 
     /// The outcome of the run, and the errors for the log.
@@ -112,7 +132,7 @@ impl Names {
                 Outcome::Completed,
                 "ENDED_AFTER_RESULT",
                 format!(
-                    "{} was done and did not exit; it was ended by {}. Its work stands.",
+                    "{} was done but did not exit; it was ended by {}. Its work is kept.",
                     self.title,
                     reason(by)
                 ),
@@ -143,7 +163,7 @@ impl Names {
                 (End::Retrying(fault), _) => {
                     let outcome = fault.outcome().unwrap_or(Outcome::Network);
                     let said = format!(
-                        "it was still trying again when it ended ({})",
+                        "it was ended during a retry ({})",
                         fault.describe()
                     );
                     self.infrastructure(outcome, &said)
@@ -164,7 +184,7 @@ impl Names {
                     Outcome::AgentError,
                     "NO_RESULT",
                     format!(
-                        "{title} ended without a result, which is not a success whatever its exit code{}",
+                        "{title} ended without a result, which is a failure regardless of its exit code{}",
                         after_colon(last_words)
                     ),
                 ),
@@ -172,7 +192,7 @@ impl Names {
         }
     }
 
-    /// A call failed: infrastructure where it is, else the CLI's own failure.
+    /// A failed call: an infrastructure failure, or the CLI's own.
     pub(super) fn failed(self, fault: &ApiFault) -> (Outcome, Vec<LogError>) {
         match fault.outcome() {
             Some(outcome) => self.infrastructure(outcome, &fault.describe()),
@@ -191,15 +211,16 @@ impl Names {
     fn exited(self, ending: &Ending, last_words: &str) -> (Outcome, Vec<LogError>) {
         let title = self.title;
         if ending.signal == Some(SIGKILL) || ending.code == Some(128 + SIGKILL) {
-            let message =
-                format!("{title} was killed (SIGKILL), but not by Proctor: perhaps out of memory");
+            let message = format!(
+                "{title} was killed (SIGKILL), but not by Proctor: it may have run out of memory"
+            );
             return self.one(Outcome::AgentError, "KILLED", message);
         }
         let how = match (ending.code, ending.signal) {
             (_, Some(signal)) => format!("was ended by signal {signal}"),
             (code, None) => exit_in_words(code.unwrap_or_default()),
         };
-        // Before there is a session, errors are reported only here.
+        // Errors before the start of a session are reported only here.
         let fault = ApiFault::said(last_words);
         if let Some(outcome @ (Outcome::Auth | Outcome::Quota)) = fault.outcome() {
             return self.infrastructure(outcome, &fault.describe());
@@ -214,7 +235,7 @@ impl Names {
             Outcome::Auth => (
                 "AUTH_FAILED",
                 format!(
-                    "{title} is not authenticated: {said}. To fix it, {}",
+                    "{title} is not authenticated: {said}. To fix this, {}",
                     self.login
                 ),
             ),
@@ -231,13 +252,13 @@ impl Names {
             Outcome::Quota => (
                 "QUOTA",
                 format!(
-                    "the account's credit or quota is used up: {said}. Top it up and run again"
+                    "the account's credit or quota is exhausted: {said}. Add credit and run again"
                 ),
             ),
             _ => (
                 "NETWORK",
                 format!(
-                    "the API could not be reached or failed: {said}. Check the network and the base URL"
+                    "the API is unreachable or failed: {said}. Check the network and the base URL"
                 ),
             ),
         };
@@ -254,8 +275,8 @@ fn reason(by: EndedBy) -> &'static str {
     match by {
         EndedBy::WallLimit => "the time limit",
         EndedBy::IdleLimit => "the idle limit",
-        EndedBy::NoProgress => "the limit without progress",
-        EndedBy::Loop => "the limit of repetitions",
+        EndedBy::NoProgress => "the no-progress limit",
+        EndedBy::Loop => "the loop limit",
         EndedBy::OutputLimit => "the output limit",
         EndedBy::Cancelled => "a cancelled run",
         EndedBy::Session => "the session",
@@ -274,7 +295,7 @@ fn after_colon(words: &str) -> String {
 mod tests {
     use super::*;
 
-    const NAMES: Names = Names {
+    const NAMES: CliNames = CliNames {
         title: "Some CLI",
         code: "SOME",
         login: "log in",
@@ -302,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_and_how_it_ended_decide_together() {
+    fn outcome_depends_on_the_report_and_the_ending() {
         let failed = |status| {
             End::Failed(ApiFault {
                 status: Some(status),

@@ -4,11 +4,15 @@ use proctor_testkit::layers;
 
 const ORDER: &[&str] = &[
     "agent",
+    "agentic_judge",
+    "bypass",
     "fault",
+    "text_cap",
     "verdict",
     "command_line",
     "model_name",
     "setting",
+    "mcp",
     "cli",
     "tokens",
     "litellm",
@@ -29,12 +33,12 @@ const ORDER: &[&str] = &[
     "thunderdome",
     "registry",
     "switch",
-    // The helper of tests.
+    // The test helper.
     "replay",
 ];
 
 #[test]
 fn imports_follow_the_layer_order() {
     let src = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
-    layers::check(src.into(), ORDER, &[]).unwrap_or_else(|faults| panic!("{faults}"));
+    layers::check(src.into(), ORDER).unwrap_or_else(|faults| panic!("{faults}"));
 }

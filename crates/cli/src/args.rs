@@ -1,22 +1,26 @@
 //! Command-line arguments.
 
 mod clusters;
+mod config;
 mod keep_workspace;
 mod logs;
 mod models;
 mod reports;
+mod usage;
 
 use camino::Utf8PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
-use proctor_harness::sandbox::Network;
+use proctor_sandbox::Network;
 
 pub use clusters::{InterruptArg, TrialArgs};
+pub use config::{ConfigArgs, ConfigCommand, InstallAgentsArgs, Level, SuggestTestcaseArgs};
 pub use keep_workspace::KeepArg;
 pub use logs::{ExportArgs, ExportFormat, LogArgs, LogCommand, NormalizeArgs, NormalizeFormat};
 pub use models::{GatewayArgs, MissArg, ModelArgs, PricesArgs, RuleArgs};
 pub use reports::{
     BaselineArgs, BaselineCommand, BasisArgs, CompareArgs, CompareFormat, ReportArgs, ReportFormat,
 };
+pub use usage::{message, parse_from};
 
 /// Run coding agents on tasks, observe them and judge their work.
 #[derive(Debug, Parser)]
@@ -52,6 +56,12 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Print the JSON Schema of a configuration file or output file
     Schema(SchemaArgs),
+    /// Write the definition of the built-in judge for Copilot and Claude Code
+    InstallAgents(InstallAgentsArgs),
+    /// Start an agent that suggests a test case for finished work
+    SuggestTestcase(SuggestTestcaseArgs),
+    /// Show and change the project settings (`.youbencharc`)
+    Config(ConfigArgs),
     /// Show the progress and results of a run
     Status(StatusArgs),
     /// Summarize runs: scores with confidence intervals, per agent and per task
@@ -162,8 +172,8 @@ pub struct RunArgs {
     #[arg(long, hide = true)]
     pub cleanup_aggressive: bool,
     /// How to show progress on standard error
-    #[arg(long, value_enum, default_value_t = Progress::Auto)]
-    pub progress: Progress,
+    #[arg(long, value_enum, default_value_t = ProgressStyle::Auto)]
+    pub progress: ProgressStyle,
     #[command(flatten)]
     pub view: ViewArgs,
     #[command(flatten)]
@@ -185,8 +195,8 @@ pub struct EvalArgs {
     #[arg(long)]
     pub json: bool,
     /// How to show progress on standard error
-    #[arg(long, value_enum, default_value_t = Progress::Auto)]
-    pub progress: Progress,
+    #[arg(long, value_enum, default_value_t = ProgressStyle::Auto)]
+    pub progress: ProgressStyle,
 }
 
 /// Whether a run is shown in the live view.
@@ -227,7 +237,7 @@ pub struct PlanArgs {
     #[arg(long, value_enum, value_name = "NETWORK")]
     pub network: Option<NetworkArg>,
     /// Seed for the order of the trials
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole_number)]
     pub seed: Option<u64>,
     /// Number of retries of a trial after an infrastructure failure
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -276,8 +286,8 @@ impl From<NetworkArg> for Network {
 
 /// How to show progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Progress {
-    /// Lines on a terminal, nothing in CI
+pub enum ProgressStyle {
+    /// Lines on a terminal; elsewhere and in CI, one line every 30 seconds
     Auto,
     /// One line for each event
     Plain,
@@ -431,6 +441,12 @@ fn speed(text: &str) -> Result<f64, String> {
     speed.ok_or_else(|| "expected a number from 0.01 to 10000".to_owned())
 }
 
+/// A number that may be 0.
+fn whole_number(text: &str) -> Result<u64, String> {
+    let number = text.parse().ok();
+    number.ok_or_else(|| "expected a whole number, 0 or more".to_owned())
+}
+
 /// `proctor clean`.
 #[derive(Debug, Parser)]
 #[command(
@@ -542,7 +558,7 @@ pub struct SdkServerArgs {
     #[arg(long, value_name = "FILE")]
     pub metrics_file: Utf8PathBuf,
     /// Stop after this many seconds without a message from Claude Code
-    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = whole_number)]
     pub silence: u64,
     /// Print events on standard error
     #[arg(long)]

@@ -1,19 +1,22 @@
 //! Errors of commands, their hints, and exit codes.
 
+use std::fmt::Write;
+
 use camino::Utf8PathBuf;
-use proctor_document::ConfigError;
+use proctor_document::{ConfigError, nearest};
 use proctor_gateway::GatewayError;
 use proctor_harness::{
     cluster::spec::SpecError,
     model_access::litellm::LiteLlmError,
     plan::{NoMatch, SameName},
-    record::TrialStatus,
-    report,
     rescore::RescoreError,
     run::{FailedStart, RunError, check::CheckError, clean::CleanError},
-    sandbox::docker::EngineError,
     trial::export::ExportError,
 };
+use proctor_record::record::TrialStatus;
+use proctor_report as report;
+use proctor_sandbox::docker::EngineError;
+use serde::Serialize;
 
 /// Exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,15 +35,16 @@ pub enum Exit {
     Interrupted,
 }
 
-impl From<Exit> for std::process::ExitCode {
-    fn from(exit: Exit) -> Self {
-        match exit {
-            Exit::Success => 0.into(),
-            Exit::Failed => 1.into(),
-            Exit::Usage => 2.into(),
-            Exit::Infrastructure => 3.into(),
-            Exit::Claimed => 4.into(),
-            Exit::Interrupted => 130.into(),
+impl Exit {
+    /// Proctor's code.
+    pub fn code(self) -> u8 {
+        match self {
+            Exit::Success => 0,
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            Exit::Infrastructure => 3,
+            Exit::Claimed => 4,
+            Exit::Interrupted => 130,
         }
     }
 }
@@ -103,7 +107,7 @@ pub enum CliError {
     /// An option is not supported with LiteLLM.
     #[error("{why}")]
     LiteLlm {
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
     /// A suite could not be run.
@@ -115,13 +119,13 @@ pub enum CliError {
     /// An option requires a cluster.
     #[error("{option} has no effect: this suite does not run on a cluster")]
     NeedsCluster {
-        /// Which.
+        /// The option.
         option: &'static str,
     },
     /// An option has no effect on the nodes of a cluster.
     #[error("{option} is not supported for runs on a cluster")]
     NotOnCluster {
-        /// Which.
+        /// The option.
         option: &'static str,
     },
     /// A run could not be judged again.
@@ -160,8 +164,16 @@ pub enum CliError {
     NoResults {
         /// The file.
         path: Utf8PathBuf,
-        /// Why.
+        /// The cause.
         source: report::NoResults,
+    },
+    /// The extension of an output file does not name a format.
+    #[error("cannot infer the format of {path} from its extension")]
+    OutputExtension {
+        /// The file.
+        path: Utf8PathBuf,
+        /// The known extensions.
+        known: Vec<&'static str>,
     },
     /// The format is not available for a single result.
     #[error("`--from` does not support the format {format}")]
@@ -191,9 +203,9 @@ pub enum CliError {
         text: String,
     },
     /// A setting needs containers.
-    #[error("`{setting}` needs containers")]
+    #[error("`{setting}` requires containers")]
     NeedsContainers {
-        /// Which.
+        /// The setting.
         setting: &'static str,
     },
     /// The results directory is inside the directory being evaluated.
@@ -202,9 +214,6 @@ pub enum CliError {
         /// The directory being evaluated.
         directory: Utf8PathBuf,
     },
-    /// A model script is not valid.
-    #[error("invalid model script: {0}")]
-    ModelScript(String),
     /// A price file is not valid.
     #[error("invalid price file: {0}")]
     Prices(String),
@@ -229,7 +238,7 @@ pub enum CliError {
         name: String,
     },
     /// The gateway could not be started.
-    #[error("the gateway could not be started")]
+    #[error("cannot start the gateway")]
     Gateway(#[from] GatewayError),
     /// A file already exists.
     #[error("{path} already exists")]
@@ -246,6 +255,57 @@ pub enum CliError {
     /// A trial could not be started because its input is not valid. Other trials ran.
     #[error("{agent} on {task}, trial {trial}, could not be started: {message}", agent = .0.agent, task = .0.task, trial = .0.trial, message = .0.message)]
     FailedStart(FailedStart),
+    /// A setting is not in the settings.
+    #[error("configuration key not found: {key}")]
+    NoSetting {
+        /// The key.
+        key: String,
+    },
+    /// A settings file cannot be read.
+    #[error("{path} is not a valid settings file: {reason}")]
+    BadSettings {
+        /// The file.
+        path: Utf8PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// There is no home directory.
+    #[error("no home directory: HOME is not set")]
+    NoHome,
+    /// A directory does not exist.
+    #[error("Directory not found: {path}")]
+    NoDirectory {
+        /// The directory.
+        path: Utf8PathBuf,
+    },
+    /// A file with instructions does not exist.
+    #[error("Agent file not found: {path}")]
+    NoAgentFile {
+        /// The file.
+        path: Utf8PathBuf,
+    },
+    /// An agent cannot be started on the terminal.
+    #[error("Unsupported agent type: {agent}")]
+    NotInteractive {
+        /// The agent.
+        agent: String,
+        /// Agents that can be.
+        known: Vec<&'static str>,
+    },
+    /// The program of an agent is not installed.
+    #[error("{agent} is not installed: `{program}` is not on PATH")]
+    NotInstalled {
+        /// The agent.
+        agent: String,
+        /// Its program.
+        program: &'static str,
+    },
+    /// An interactive agent was started without a terminal.
+    #[error("{agent} is interactive and needs a terminal")]
+    NoInteraction {
+        /// The agent.
+        agent: String,
+    },
     /// The output of an agent cannot be normalized.
     #[error("the output of `{agent}` cannot be normalized")]
     NoSession {
@@ -253,6 +313,14 @@ pub enum CliError {
         agent: String,
         /// Agents whose output can be normalized.
         known: Vec<&'static str>,
+    },
+    /// A file is not the output of an agent.
+    #[error("`{file}` does not contain a session of `{agent}`")]
+    NotASession {
+        /// The file.
+        file: Utf8PathBuf,
+        /// The agent.
+        agent: String,
     },
     /// A trial cannot be exported.
     #[error(transparent)]
@@ -279,14 +347,25 @@ impl CliError {
             CliError::DirectoryExists { .. } => Some("choose another name".to_owned()),
             CliError::FailedStart(failed) => failed.hint.clone(),
             CliError::Exists { .. } => Some("use --force to overwrite it".to_owned()),
-            CliError::NoSession { known, .. } => Some(format!("use one of: {}", known.join(", "))),
+            CliError::NoSession { known, .. } | CliError::NotInteractive { known, .. } => {
+                Some(format!("use one of: {}", known.join(", ")))
+            }
+            CliError::NotASession { .. } => {
+                Some("pass the agent's recorded output, such as raw/stdout of a trial, and its agent with --agent".to_owned())
+            }
+            CliError::NoSetting { .. } => {
+                Some("`proctor config list` shows the settings in effect".to_owned())
+            }
+            CliError::NotInstalled { .. } => {
+                Some("`proctor doctor` shows how to install it".to_owned())
+            }
             CliError::NothingToRun => {
                 Some("pass a test case or suite, or create one with `proctor init`".to_owned())
             }
             CliError::UnusedConfig => Some("only run, validate, list, report and rescore accept `--config`, and only once".to_owned()),
             CliError::RunInsteadOfTask { .. } => Some("use `proctor rescore` to judge the run again, `proctor report` to show it".to_owned()),
             CliError::SuiteAmongOthers { .. } => Some("run each suite with a separate command".to_owned()),
-            CliError::NoMatch(error) => available(&error.known),
+            CliError::NoMatch(error) => meant(&error.name, &error.known),
             CliError::Rescore(RescoreError::Running { .. })
             | CliError::Clean(CleanError::Running { .. }) => {
                 Some("wait for it to finish, or stop it".to_owned())
@@ -297,26 +376,17 @@ impl CliError {
             CliError::NoTerminal => Some("omit --tui to print lines".to_owned()),
             CliError::NoRuns => Some("start one with `proctor run`".to_owned()),
             CliError::NoRun { .. } => Some("`proctor list runs` lists the available runs".to_owned()),
-            CliError::NoEvents { .. } | CliError::Export(ExportError::NoRecord { .. }) => {
-                Some("pass the directory of a trial, which contains `artifacts`".to_owned())
-            }
+            CliError::NoEvents { .. } => Some(TRIAL_DIR_HINT.to_owned()),
             CliError::NoTrials(_) => Some("pass the directory of a run; `proctor list runs` lists the available runs".to_owned()),
+            CliError::OutputExtension { known, .. } => Some(format!("set --format, or use one of these extensions: {}", known.join(", "))),
             CliError::FromFormat { .. } => Some("use table, markdown or json, or report the whole run".to_owned()),
-            CliError::Baseline(report::BaselineError::Exists { .. }) => Some("use --force to replace it".to_owned()),
-            CliError::Baseline(report::BaselineError::Name { .. }) => {
-                Some("use letters, digits, `.`, `_` and `-`".to_owned())
-            }
-            CliError::Pairing(report::PairingError::NoAgent { known, .. }) => available(known),
-            CliError::Pairing(report::PairingError::NoSharedAgent { .. }) => {
-                Some("select the agents with RUN:AGENT".to_owned())
-            }
+            CliError::Baseline(error) => baseline_hint(error).map(str::to_owned),
+            CliError::Pairing(error) => pairing_hint(error),
             CliError::ResultsInsideEvaluated { .. } => {
                 Some("set `output_dir` to another directory".to_owned())
             }
             CliError::NeedsContainers { .. } => Some("use --sandbox docker".to_owned()),
-            CliError::Export(ExportError::NoSession { .. }) => {
-                Some("use --format otlp-json, which does not require a session".to_owned())
-            }
+            CliError::Export(error) => export_hint(error).map(str::to_owned),
             CliError::UnusedPrices => Some("add `gateway: {}` to the file".to_owned()),
             CliError::NoPrice { .. } => Some("add a price with `--prices FILE`, `gateway.prices` or `prices` in .youbencharc; see docs/gateway.md".to_owned()),
             CliError::NoUpstream => Some("set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or pass --env-file, --model-script or --replay-models".to_owned()),
@@ -327,7 +397,6 @@ impl CliError {
             | CliError::Spec(_)
             | CliError::SameName(_)
             | CliError::NeedsCluster { .. }
-            | CliError::Export(_)
             | CliError::Rescore(_)
             | CliError::Check(_)
             | CliError::Config(_)
@@ -337,8 +406,11 @@ impl CliError {
             | CliError::Prices(_)
             | CliError::Gateway(_)
             | CliError::NoResults { .. }
-            | CliError::Baseline(_)
-            | CliError::ModelScript(_) => None,
+            | CliError::BadSettings { .. }
+            | CliError::NoHome
+            | CliError::NoDirectory { .. }
+            | CliError::NoAgentFile { .. }
+            | CliError::NoInteraction { .. } => None,
         }
     }
 
@@ -368,9 +440,86 @@ impl CliError {
         }
     }
 }
-/// The values to choose from, if there are any.
-fn available(known: &[String]) -> Option<String> {
+
+/// An error with its causes, on one line.
+pub fn text(error: &CliError) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        let _ = write!(text, ": {error}");
+        cause = error.source();
+    }
+    text
+}
+
+/// A fault of a configuration file, for `--json`.
+#[derive(Debug, Serialize)]
+pub struct FaultReport {
+    file: Utf8PathBuf,
+    /// From 1; null if the file could not be read.
+    line: Option<usize>,
+    column: Option<usize>,
+    message: String,
+    hint: Option<String>,
+}
+
+/// The faults of configuration files, for `--json`.
+pub fn faults(error: &CliError) -> Vec<FaultReport> {
+    match error {
+        CliError::Config(errors) => errors.iter().flat_map(fault_reports).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn fault_reports(error: &ConfigError) -> impl Iterator<Item = FaultReport> {
+    error.faults.iter().map(|fault| {
+        let (line, column) = error.position(fault).unzip();
+        FaultReport {
+            file: error.path.clone(),
+            line,
+            column,
+            message: fault.message.clone(),
+            hint: fault.hint.clone(),
+        }
+    })
+}
+
+/// The value that was probably meant, or else the values to choose from, if there are any.
+fn meant(name: &str, known: &[String]) -> Option<String> {
+    let names: Vec<&str> = known.iter().map(String::as_str).collect();
+    if let Some(nearest) = nearest(name, &names) {
+        return Some(format!("did you mean `{nearest}`?"));
+    }
     (!known.is_empty()).then(|| format!("available: {}", known.join(", ")))
+}
+
+const TRIAL_DIR_HINT: &str = "pass the directory of a trial, which contains `artifacts`";
+
+fn export_hint(error: &ExportError) -> Option<&'static str> {
+    match error {
+        ExportError::NoRecord { .. } => Some(TRIAL_DIR_HINT),
+        ExportError::NoSession { .. } => {
+            Some("use --format otlp-json, which does not require a session")
+        }
+        ExportError::BadRecord { .. } | ExportError::Io(_) => None,
+    }
+}
+
+fn baseline_hint(error: &report::BaselineError) -> Option<&'static str> {
+    match error {
+        report::BaselineError::Exists { .. } => Some("use --force to replace it"),
+        report::BaselineError::Name { .. } => Some("use letters, digits, `.`, `_` and `-`"),
+        report::BaselineError::Unreadable { .. } | report::BaselineError::Store(_) => None,
+    }
+}
+
+fn pairing_hint(error: &report::PairingError) -> Option<String> {
+    match error {
+        report::PairingError::NoAgent { agent, known, .. } => meant(agent, known),
+        report::PairingError::NoSharedAgent { .. } => {
+            Some("select the agents with RUN:AGENT".to_owned())
+        }
+    }
 }
 
 /// A suggestion for a run that could not be started.
@@ -380,6 +529,9 @@ fn run_hint(error: &RunError) -> Option<String> {
         RunError::Sandbox(error) => return error.hint(),
         RunError::Store(error) if error.is_full() => "free disk space, and continue with --resume",
         RunError::Changed { .. } => "resume with the same suite and options, or start a new run",
+        RunError::DefinitionChanged { .. } => {
+            "a run has one definition of each agent and task: undo the change, or start a new run"
+        }
         RunError::Running { .. } => "wait for it to finish, or stop it",
         RunError::Slurm(_) => "`proctor doctor` shows whether Slurm is installed",
         RunError::LiteLlm(LiteLlmError::NotFound { .. }) => {

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use camino::Utf8PathBuf;
-use proctor_harness::{host::Host, secrets::Secrets};
 use proctor_process::Supervisor;
+use proctor_record::secrets::Secrets;
+use proctor_sandbox::host::Host;
 
 use crate::platform;
 
@@ -67,11 +68,4 @@ const READ_LATER: &[&str] = &[
 fn stays_readable(name: &[u8]) -> bool {
     let mut stays = READ_LATER.iter();
     stays.any(|known| known.as_bytes() == name) || name.starts_with(b"LC_")
-}
-
-/// Whether the program was started as `thunderdome`. Thunderdome's files then take precedence.
-pub fn is_thunderdome() -> bool {
-    let name = std::env::args_os().next().unwrap_or_default();
-    let name = std::path::Path::new(&name).file_stem();
-    name.is_some_and(|name| name == "thunderdome")
 }

@@ -4,17 +4,20 @@ mod args;
 mod commands;
 mod error;
 mod host;
+mod personality;
 mod platform;
 mod ui;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-use proctor_harness::sandbox::docker;
+use clap::error::ErrorKind;
+use proctor_record::VERSION;
+use proctor_sandbox::docker;
 
 use crate::{
     args::{Args, Command, ImageCommand, LogCommand, TaskCommand},
-    error::CliError,
+    error::{CliError, Exit},
+    personality::{Personality, Purpose, Style},
 };
 
 fn main() -> ExitCode {
@@ -28,10 +31,15 @@ fn main() -> ExitCode {
         let ports: Vec<u16> = args.filter_map(|port| port.parse::<u16>().ok()).collect();
         return docker::carry(&ports);
     }
+    let personality = Personality::current();
     let Args {
         config,
         mut command,
-    } = Args::parse();
+    } = match parse(personality) {
+        Ok(args) => args,
+        Err(code) => return code.into(),
+    };
+    let purpose = Purpose::of(&command);
     let unused = config.and_then(|file| command.take_config(file).err());
     let done = match command {
         _ if unused.is_some() => Err(CliError::UnusedConfig),
@@ -39,6 +47,9 @@ fn main() -> ExitCode {
         Command::Eval(args) => commands::eval::eval(&args),
         Command::Validate(args) => commands::validate::validate(&args),
         Command::Init(args) => commands::init::init(&args),
+        Command::InstallAgents(args) => commands::install_agents::install_agents(&args),
+        Command::SuggestTestcase(args) => commands::suggest_testcase::suggest_testcase(&args),
+        Command::Config(args) => commands::config::config(&args.command),
         Command::List(args) => commands::list::list(&args),
         Command::Doctor(args) => commands::doctor::doctor(&args),
         Command::Schema(args) => commands::schema::schema(&args),
@@ -67,11 +78,40 @@ fn main() -> ExitCode {
         Command::SdkServer(args) => commands::sdk_server::sdk_server(&args),
         Command::Completions(args) => commands::completions::completions(&args),
     };
-    match done {
-        Ok(exit) => exit.into(),
+    let exit = match done {
+        Ok(exit) => exit,
         Err(error) => {
+            let code = personality.code(error.exit(), purpose);
             ui::error(&error);
-            error.exit().into()
+            ui::json_error(
+                code,
+                &error::text(&error),
+                error.hint().as_deref(),
+                &error::faults(&error),
+            );
+            return code.into();
         }
-    }
+    };
+    personality.code(exit, purpose).into()
+}
+
+/// Reads the arguments. The error is the exit code; its text is printed.
+fn parse(personality: &Personality) -> Result<Args, u8> {
+    let parsed = args::parse_from(personality.command(), std::env::args_os());
+    parsed.map_err(|error| match (personality.style, error.kind()) {
+        (Style::YouBencha, ErrorKind::DisplayVersion) => {
+            let _ = ui::print(&format!("{VERSION}\n"));
+            0
+        }
+        (_, ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+            let _ = error.print();
+            0
+        }
+        _ => {
+            let _ = error.print();
+            let code = personality.code(Exit::Usage, Purpose::Check);
+            ui::json_error(code, &args::message(&error), None, &[]);
+            code
+        }
+    })
 }

@@ -8,7 +8,7 @@
 )]
 
 use camino::{Utf8Path, Utf8PathBuf};
-use proctor_harness::outcome::Outcome;
+use proctor_record::outcome::Outcome;
 use proctor_testkit::{Output, TestContext};
 use serde_json::Value;
 
@@ -97,6 +97,9 @@ fn testcase(block: &Block) -> String {
     }
 }
 
+/// Programs of `command` agents in the examples.
+const INSTALLED: [&str; 5] = ["agent", "amp", "crush", "cursor-agent", "goose"];
+
 /// The folder of a test case with every file that the examples name.
 fn folder(context: &TestContext) -> Utf8PathBuf {
     let folder = context.root().join("examples");
@@ -114,8 +117,12 @@ fn folder(context: &TestContext) -> Utf8PathBuf {
     ] {
         std::fs::write(folder.join(name), text).unwrap();
     }
-    for name in ["small-agent.sh", "judge.sh"] {
-        let path = folder.join(name);
+    // Programs of `command` agents must exist, beside the test case or on the PATH.
+    let programs = ["small-agent.sh", "judge.sh"].map(|name| folder.join(name));
+    for path in programs
+        .into_iter()
+        .chain(INSTALLED.map(|name| context.bin().join(name)))
+    {
         std::fs::write(&path, "#!/bin/sh\n").unwrap();
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(&path, mode).unwrap();
@@ -276,7 +283,7 @@ fn quickstart_prints_the_figures_of_the_readme() {
     };
     run.assert_code(1);
     assert!(
-        run.stdout.contains("24 passed, 16 failed, 0 not judged"),
+        run.stdout.contains("24 passed, 16 failed, 0 excluded"),
         "{run}"
     );
     assert_shows(compare.assert_code(0), &page, "quickstart-compare");

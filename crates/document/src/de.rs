@@ -1,5 +1,5 @@
-//! Reads a tree into a type. Every error is a `Fault` at the key or value it is about, in words
-//! for people: what was expected, what was found, which name was probably meant.
+//! Reads a tree into a type. Every error is a `Fault` at its key or value, with the expected value,
+//! the actual value, and a suggestion.
 
 use std::{
     cell::{Cell, RefCell},
@@ -16,18 +16,19 @@ use serde::{
 };
 
 use crate::{
-    error::{Fault, FaultKind},
-    node::{Node, Span, Value},
+    fault::{Fault, FaultKind},
+    node::{Node, Value},
+    span::Span,
     suggest,
 };
 
 impl Node {
-    /// Read this node as a `T`.
+    /// Reads this node as a `T`.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Fault> {
-        T::deserialize(Reader::new(self)).map_err(|error| error.at(self.span).0)
+        T::deserialize(NodeReader::new(self)).map_err(|error| error.at(self.span).0)
     }
 
-    /// Read this map as a `T` whose keys can all be left out. A key with a wrong value is left out, too, and its
+    /// Reads this map as a `T` with optional keys. A key with an invalid value is skipped and its
     /// fault is added to `faults`, so that one fault does not hide the others.
     pub fn read_collecting<T: DeserializeOwned>(&self, faults: &mut Vec<Fault>) -> Option<T> {
         let mut rest = self.clone();
@@ -52,15 +53,16 @@ impl Node {
     }
 }
 
-/// The name by which [`Node`] asks [`Reader`] for the node itself.
+/// The name by which [`Node`] asks [`NodeReader`] for the node itself.
 const NODE: &str = "$proctor_document::Node";
 
 thread_local! {
-    /// The node that `Reader` passes to `NodeVisitor`, since serde has no type for it.
+    /// The node that `NodeReader` passes to `NodeVisitor`, since serde has no type for it.
     static PASSED: RefCell<Option<Node>> = const { RefCell::new(None) };
 }
 
-/// A field of the type `Node` keeps its part of the tree, with positions. It can only be read from a tree.
+/// A field of the type `Node` keeps its part of the tree, with positions. It can only be read from
+/// a tree.
 impl<'de> Deserialize<'de> for Node {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Node, D::Error> {
         deserializer.deserialize_newtype_struct(NODE, NodeVisitor)
@@ -86,19 +88,19 @@ impl Visitor<'_> for NodeVisitor {
 /// The keys of the struct `T`.
 pub fn keys_of<T: DeserializeOwned>() -> &'static [&'static str] {
     let keys = Cell::new(&[] as &[&str]);
-    let read = T::deserialize(Keys(&keys));
-    debug_assert!(read.is_err(), "a struct asks for its fields");
+    let read = T::deserialize(FieldNames(&keys));
+    debug_assert!(read.is_err(), "a struct requests its fields");
     keys.get()
 }
 
-/// Takes the names of the fields that a struct asks for, and gives no value.
-struct Keys<'k>(&'k Cell<&'static [&'static str]>);
+/// Records the names of the fields of a struct, and returns no value.
+struct FieldNames<'k>(&'k Cell<&'static [&'static str]>);
 
-impl<'de> Deserializer<'de> for Keys<'_> {
-    type Error = Error;
+impl<'de> Deserializer<'de> for FieldNames<'_> {
+    type Error = ReadError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
-        Err(Error::new("not a struct".to_owned()))
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, ReadError> {
+        Err(ReadError::new("not a struct".to_owned()))
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -106,7 +108,7 @@ impl<'de> Deserializer<'de> for Keys<'_> {
         _: &'static str,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Error> {
+    ) -> Result<V::Value, ReadError> {
         self.0.set(fields);
         self.deserialize_any(visitor)
     }
@@ -117,9 +119,9 @@ impl<'de> Deserializer<'de> for Keys<'_> {
     }
 }
 
-/// An error on its way up: the first node that knows its place fills it in.
+/// An error during reading: the first node with a position adds it.
 #[derive(Debug)]
-pub(crate) struct Error(Fault, Placed);
+pub(crate) struct ReadError(Fault, Placed);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Placed {
@@ -127,17 +129,17 @@ enum Placed {
     Yes,
 }
 
-impl Error {
-    fn new(message: String) -> Error {
-        Error(Fault::new(Span::default(), message), Placed::No)
+impl ReadError {
+    fn new(message: String) -> ReadError {
+        ReadError(Fault::new(Span::default(), message), Placed::No)
     }
 
-    fn hint(mut self, hint: impl Into<String>) -> Error {
+    fn hint(mut self, hint: impl Into<String>) -> ReadError {
         self.0 = self.0.with_hint(hint);
         self
     }
 
-    fn at(mut self, span: Span) -> Error {
+    fn at(mut self, span: Span) -> ReadError {
         if self.1 == Placed::No {
             self.0.span = span;
             self.1 = Placed::Yes;
@@ -146,22 +148,22 @@ impl Error {
     }
 }
 
-impl Display for Error {
+impl Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.message)
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for ReadError {}
 
-impl de::Error for Error {
-    fn custom<T: Display>(message: T) -> Error {
-        Error::new(message.to_string())
+impl de::Error for ReadError {
+    fn custom<T: Display>(message: T) -> ReadError {
+        ReadError::new(message.to_string())
     }
 
-    fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Error {
+    fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> ReadError {
         let wanted = expected.to_string();
-        let error = Error::new(format!(
+        let error = ReadError::new(format!(
             "expected {}, found {}",
             words(&wanted),
             named(&found)
@@ -174,12 +176,12 @@ impl de::Error for Error {
                 | Unexpected::Float(_)
                 | Unexpected::Bool(_),
             ) => error.hint("put it in quotes"),
-            (_, Unexpected::Unit) => error.hint("give it a value or leave the key out"),
+            (_, Unexpected::Unit) => error.hint("add a value or remove the key"),
             _ => error,
         }
     }
 
-    fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Error {
+    fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> ReadError {
         let wanted = expected.to_string();
         let range = match wanted.as_str() {
             "u8" => "a whole number from 0 to 255".to_owned(),
@@ -188,28 +190,28 @@ impl de::Error for Error {
             "u64" | "usize" => "a whole number, 0 or more".to_owned(),
             other => words(other),
         };
-        Error::new(format!("expected {range}, found {}", named(&found)))
+        ReadError::new(format!("expected {range}, found {}", named(&found)))
     }
 
-    fn unknown_field(field: &str, expected: &'static [&'static str]) -> Error {
+    fn unknown_field(field: &str, expected: &'static [&'static str]) -> ReadError {
         let fault = suggest::unknown_name(Span::default(), "key", field, expected);
-        Error(
+        ReadError(
             fault.with_kind(FaultKind::UnknownKey(field.to_owned())),
             Placed::No,
         )
     }
 
-    fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Error {
+    fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> ReadError {
         let fault = suggest::unknown_name(Span::default(), "value", variant, expected);
-        Error(fault, Placed::No)
+        ReadError(fault, Placed::No)
     }
 
-    fn missing_field(field: &'static str) -> Error {
-        Error::new(format!("missing key `{field}`"))
+    fn missing_field(field: &'static str) -> ReadError {
+        ReadError::new(format!("missing key `{field}`"))
     }
 }
 
-/// Serde's names of types, in words.
+/// Serde's names of types, in plain words.
 fn words(expected: &str) -> String {
     match expected {
         "u8" | "u16" | "u32" | "u64" | "usize" | "i8" | "i16" | "i32" | "i64" | "isize" => {
@@ -237,19 +239,19 @@ fn named(found: &Unexpected<'_>) -> String {
     }
 }
 
-/// One node being read, and the key it stands under: where complaints about its whole point.
+/// One node being read, and its key, which is the position of faults about the whole node.
 #[derive(Clone, Copy)]
-struct Reader<'n> {
+struct NodeReader<'n> {
     node: &'n Node,
     key: Option<Span>,
 }
 
-impl<'n> Reader<'n> {
-    fn new(node: &'n Node) -> Reader<'n> {
-        Reader { node, key: None }
+impl<'n> NodeReader<'n> {
+    fn new(node: &'n Node) -> NodeReader<'n> {
+        NodeReader { node, key: None }
     }
 
-    /// Where a complaint about this value points: a map is known by its key, and so is nothing.
+    /// The position of a fault about this value: the key for a map or a missing value.
     fn place(&self) -> Span {
         match (self.key, &self.node.value) {
             (Some(key), Value::Map(_)) => key,
@@ -259,10 +261,10 @@ impl<'n> Reader<'n> {
     }
 }
 
-impl<'de> Deserializer<'de> for Reader<'de> {
-    type Error = Error;
+impl<'de> Deserializer<'de> for NodeReader<'de> {
+    type Error = ReadError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         let result = match &self.node.value {
             Value::Null => visitor.visit_unit(),
             Value::Bool(value) => visitor.visit_bool(*value),
@@ -281,11 +283,16 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         result.map_err(|error| error.at(self.place()))
     }
 
-    /// A key without a value does nothing, so it is refused rather than taken for "left out".
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    /// A key without a value has no effect, so it is refused instead of treated as missing.
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         if self.node.value == Value::Null {
-            return Err(Error::new("the key has no value".to_owned())
-                .hint("give it a value or leave the key out")
+            let hint = if self.node.span.is_empty() {
+                "add a value or remove the key"
+            } else {
+                "put the word in quotes (`\"null\"`) if it is a name, or else leave the key out"
+            };
+            return Err(ReadError::new("the key has no value".to_owned())
+                .hint(hint)
                 .at(self.place()));
         }
         visitor.visit_some(self)
@@ -295,7 +302,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         self,
         name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Error> {
+    ) -> Result<V::Value, ReadError> {
         if name == NODE {
             PASSED.set(Some(self.node.clone()));
             return visitor.visit_unit();
@@ -310,11 +317,11 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         _name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Error> {
+    ) -> Result<V::Value, ReadError> {
         let result = match &self.node.value {
             Value::String(text) => visitor.visit_enum(text.as_str().into_deserializer()),
             Value::Map(entries) if entries.len() == 1 => visitor.visit_enum(Variant(&entries[0])),
-            other => Err(Error::new(format!(
+            other => Err(ReadError::new(format!(
                 "expected one of {}, found {other}",
                 suggest::list(variants)
             ))),
@@ -322,23 +329,37 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         result.map_err(|error| error.at(self.place()))
     }
 
+    /// A map only: derived types would also read a list as their fields in order.
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, ReadError> {
+        if let Value::List(_) = self.node.value {
+            let error: ReadError = de::Error::invalid_type(Unexpected::Seq, &visitor);
+            return Err(error.at(self.place()));
+        }
+        self.deserialize_any(visitor)
+    }
+
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
-        unit_struct seq tuple tuple_struct map struct identifier ignored_any
+        unit_struct seq tuple tuple_struct map identifier ignored_any
     }
 }
 
 struct Items<'n>(std::slice::Iter<'n, Node>);
 
 impl<'de> SeqAccess<'de> for Items<'de> {
-    type Error = Error;
+    type Error = ReadError;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(
         &mut self,
         seed: T,
-    ) -> Result<Option<T::Value>, Error> {
+    ) -> Result<Option<T::Value>, ReadError> {
         let read = |node| {
-            seed.deserialize(Reader::new(node))
+            seed.deserialize(NodeReader::new(node))
                 .map_err(|error| error.at(node.span))
         };
         self.0.next().map(read).transpose()
@@ -355,29 +376,29 @@ struct Entries<'n> {
 }
 
 impl<'de> MapAccess<'de> for Entries<'de> {
-    type Error = Error;
+    type Error = ReadError;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(
         &mut self,
         seed: K,
-    ) -> Result<Option<K::Value>, Error> {
+    ) -> Result<Option<K::Value>, ReadError> {
         let Some((span, name, node)) = self.rest.next() else {
             return Ok(None);
         };
         self.value = Some((*span, node));
-        let key: de::value::BorrowedStrDeserializer<'de, Error> =
+        let key: de::value::BorrowedStrDeserializer<'de, ReadError> =
             de::value::BorrowedStrDeserializer::new(name);
         seed.deserialize(key)
             .map(Some)
             .map_err(|error| error.at(*span))
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, ReadError> {
         let (key, node) = self
             .value
             .take()
-            .expect("serde asks for a key before its value");
-        let reader = Reader {
+            .expect("serde requests a key before its value");
+        let reader = NodeReader {
             node,
             key: Some(key),
         };
@@ -390,38 +411,38 @@ impl<'de> MapAccess<'de> for Entries<'de> {
 struct Variant<'n>(&'n (Span, String, Node));
 
 impl<'de> EnumAccess<'de> for Variant<'de> {
-    type Error = Error;
-    type Variant = Content<'de>;
+    type Error = ReadError;
+    type Variant = VariantContent<'de>;
 
     fn variant_seed<V: DeserializeSeed<'de>>(
         self,
         seed: V,
-    ) -> Result<(V::Value, Content<'de>), Error> {
+    ) -> Result<(V::Value, VariantContent<'de>), ReadError> {
         let (span, name, node) = self.0;
-        let name: de::value::StrDeserializer<'_, Error> = name.as_str().into_deserializer();
+        let name: de::value::StrDeserializer<'_, ReadError> = name.as_str().into_deserializer();
         let variant = seed.deserialize(name).map_err(|error| error.at(*span))?;
-        let reader = Reader {
+        let reader = NodeReader {
             node,
             key: Some(*span),
         };
-        Ok((variant, Content(reader)))
+        Ok((variant, VariantContent(reader)))
     }
 }
 
-struct Content<'n>(Reader<'n>);
+struct VariantContent<'n>(NodeReader<'n>);
 
-impl<'de> VariantAccess<'de> for Content<'de> {
-    type Error = Error;
+impl<'de> VariantAccess<'de> for VariantContent<'de> {
+    type Error = ReadError;
 
-    fn unit_variant(self) -> Result<(), Error> {
+    fn unit_variant(self) -> Result<(), ReadError> {
         de::Deserialize::deserialize(self.0)
     }
 
-    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Error> {
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, ReadError> {
         seed.deserialize(self.0)
     }
 
-    fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Error> {
+    fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, ReadError> {
         self.0.deserialize_any(visitor)
     }
 
@@ -429,7 +450,7 @@ impl<'de> VariantAccess<'de> for Content<'de> {
         self,
         _: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Error> {
+    ) -> Result<V::Value, ReadError> {
         self.0.deserialize_any(visitor)
     }
 }
@@ -439,7 +460,7 @@ mod tests {
     use serde::Deserialize;
 
     use super::*;
-    use crate::format::parse_yaml;
+    use crate::parse::parse_yaml;
 
     #[derive(Debug, PartialEq, Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -461,12 +482,12 @@ mod tests {
     }
 
     fn read(text: &str) -> Result<Sample, Fault> {
-        parse_yaml(text).expect("the text is YAML").read()
+        parse_yaml(text).expect("the text is valid YAML").read()
     }
 
-    /// The message, and the text that it points at.
+    /// Checks the message, and the text that it points at.
     fn check(text: &str, message: &str, marked: &str) {
-        let fault = read(text).expect_err("it should not be readable");
+        let fault = read(text).expect_err("reading should fail");
         assert_eq!(fault.message, message, "{text}");
         assert_eq!(&text[fault.span.start..fault.span.end], marked, "{text}");
     }
@@ -488,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_can_keep_its_part_of_the_tree() {
+    fn field_can_keep_its_part_of_the_tree() {
         #[derive(Deserialize)]
         struct Sections {
             first: Node,
@@ -504,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_of_a_struct_come_from_its_type() {
+    fn keys_of_a_struct_come_from_its_type() {
         let keys = ["count", "ratio", "on", "mode", "names", "any"];
         assert_eq!(keys_of::<Sample>(), keys);
     }
@@ -527,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_in_words_and_point_at_what_is_wrong() {
+    fn errors_have_plain_messages_and_positions() {
         check(
             "count: x",
             "expected a whole number, found the string \"x\"",

@@ -1,82 +1,33 @@
-//! Complaints about config files: what is wrong, where, and what to do, shown with the line.
+//! All faults of one configuration file, shown with their lines.
 
 use std::{fmt, io};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use crate::{node::Span, snippet};
+use crate::{fault::Fault, snippet, span::Span};
 
-/// Something wrong in a config file, with its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// Where.
-    pub span: Span,
-    /// The error.
-    pub message: String,
-    /// A suggestion for the user.
-    pub hint: Option<String>,
-    /// The kind, for code that handles some faults in its own way.
-    pub kind: FaultKind,
-}
-
-/// The kind of a fault.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum FaultKind {
-    /// The type that was read has no such key.
-    UnknownKey(String),
-    /// Any other fault.
-    #[default]
-    Other,
-}
-
-impl Fault {
-    /// A fault without a hint.
-    pub fn new(span: Span, message: impl Into<String>) -> Fault {
-        Fault {
-            span,
-            message: message.into(),
-            hint: None,
-            kind: FaultKind::Other,
-        }
-    }
-
-    /// The same fault with a kind.
-    #[must_use]
-    pub fn with_kind(mut self, kind: FaultKind) -> Fault {
-        self.kind = kind;
-        self
-    }
-
-    /// The same fault with what to do about it.
-    #[must_use]
-    pub fn with_hint(mut self, hint: impl Into<String>) -> Fault {
-        self.hint = Some(hint.into());
-        self
-    }
-}
-
-/// Everything wrong with one config file.
+/// All faults of one config file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {
-    /// The file, as the user named it.
+    /// The file, as given by the user.
     pub path: Utf8PathBuf,
-    /// Its text; `None` when it could not be read, and then faults have no place.
+    /// Its text; `None` if it could not be read: then faults have no position.
     pub text: Option<String>,
     /// The faults, at least one.
     pub faults: Vec<Fault>,
 }
 
 impl ConfigError {
-    /// A file that could not be read at all.
+    /// The error of a file that could not be read.
     pub fn unreadable(path: &Utf8Path, error: &io::Error) -> ConfigError {
         let fault = match error.kind() {
-            io::ErrorKind::NotFound => Fault::new(Span::default(), "no such file")
-                .with_hint("check the path; `proctor init` writes a test case to start from"),
+            io::ErrorKind::NotFound => Fault::new(Span::default(), "file not found")
+                .with_hint("check the path; `proctor init` writes an example test case"),
             io::ErrorKind::IsADirectory => {
-                Fault::new(Span::default(), "this is a folder, not a file")
-                    .with_hint("name the file in it, such as `testcase.yaml`")
+                Fault::new(Span::default(), "expected a file, found a directory")
+                    .with_hint("pass the file in it, such as `testcase.yaml`")
             }
-            _ => Fault::new(Span::default(), format!("the file cannot be read: {error}")),
+            _ => Fault::new(Span::default(), format!("cannot read the file: {error}")),
         };
         ConfigError {
             path: path.to_owned(),
@@ -85,7 +36,7 @@ impl ConfigError {
         }
     }
 
-    /// A file that is wrong as a whole.
+    /// An error about a whole file.
     pub fn whole(path: &Utf8Path, fault: Fault) -> ConfigError {
         ConfigError {
             path: path.to_owned(),
@@ -94,7 +45,19 @@ impl ConfigError {
         }
     }
 
-    /// One fault as the user sees it: place and message, the line with a mark, the hint.
+    /// The line and the column of a fault, both from 1; `None` if the file could not be read.
+    pub fn position(&self, fault: &Fault) -> Option<(usize, usize)> {
+        let text = self.text.as_deref()?;
+        Some(snippet::position(text, fault.span))
+    }
+
+    /// The first fault on one line, for a message about another file.
+    pub fn first_line(&self) -> String {
+        let shown = self.to_string();
+        shown.lines().next().unwrap_or_default().to_owned()
+    }
+
+    /// One fault for display: position and message, the line with a marker, the hint.
     pub fn render(&self, fault: &Fault) -> String {
         let mut shown = match &self.text {
             Some(text) => snippet::render(&self.path, text, fault),

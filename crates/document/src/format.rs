@@ -1,8 +1,6 @@
-//! The formats of files, and the parser of each.
+//! The formats of files.
 
 use camino::Utf8Path;
-
-use crate::{error::Fault, node::Node, toml, yaml};
 
 /// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +14,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format of the file at `path`, by its extension. YAML unless it is another one.
+    /// The format of the file at `path`, by its extension. The default is YAML.
     pub fn of(path: &Utf8Path) -> Format {
         match path.extension() {
             Some("json") => Format::Json,
@@ -24,17 +22,4 @@ impl Format {
             _ => Format::Yaml,
         }
     }
-
-    /// Parse `text`. Reports all faults that one pass can find.
-    pub fn parse(self, text: &str) -> Result<Node, Vec<Fault>> {
-        match self {
-            Format::Toml => toml::parse(text),
-            Format::Json | Format::Yaml => yaml::parse(text, self),
-        }
-    }
-}
-
-/// Parse YAML.
-pub fn parse_yaml(text: &str) -> Result<Node, Vec<Fault>> {
-    Format::Yaml.parse(text)
 }

@@ -1,29 +1,13 @@
-//! A config file as a tree whose every value knows its place.
+//! A config file as a tree of values with positions.
 
 use std::fmt;
 
-use crate::error::Fault;
+use crate::{fault::Fault, span::Span};
 
-/// A place in a config file: byte offsets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Span {
-    /// First byte.
-    pub start: usize,
-    /// One past the last byte.
-    pub end: usize,
-}
-
-impl Span {
-    /// Whether it covers nothing, as the value of `key:` does.
-    pub fn is_empty(self) -> bool {
-        self.start >= self.end
-    }
-}
-
-/// A value and its place.
+/// A value and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// Where it stands.
+    /// The position.
     pub span: Span,
     /// The kind of node.
     pub value: Value,
@@ -36,7 +20,7 @@ pub enum Value {
     Null,
     /// True or false.
     Bool(bool),
-    /// A whole number.
+    /// An integer.
     Int(i64),
     /// Any other number.
     Float(f64),
@@ -44,12 +28,12 @@ pub enum Value {
     String(String),
     /// A list.
     List(Vec<Node>),
-    /// A map in the order of the file; keys know their places too.
+    /// A map in the order of the file, with the positions of keys.
     Map(Vec<(Span, String, Node)>),
 }
 
 impl Node {
-    /// A map without entries, for a section that was left out; complaints point at `span`.
+    /// A map without entries, for a missing section; faults point at `span`.
     pub fn empty_map(span: Span) -> Node {
         Node {
             span,
@@ -57,13 +41,13 @@ impl Node {
         }
     }
 
-    /// The value of `key`, when this is a map that has it.
+    /// The value of `key`, if this is a map that has it.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.entry(key).map(|(_, _, node)| node)
     }
 
-    /// Where the value of `key` stands; the key itself when it has no value, the whole node
-    /// when there is no such key.
+    /// The position of the value of `key`; of the key if it has no value, of the whole node if
+    /// there is no such key.
     pub fn span_of(&self, key: &str) -> Span {
         match self.entry(key) {
             Some((key_span, _, node)) if node.span.is_empty() => *key_span,
@@ -72,12 +56,12 @@ impl Node {
         }
     }
 
-    /// Where the key `key` stands; the whole node when there is no such key.
+    /// The position of the key `key`; of the whole node if there is no such key.
     pub fn key_span_of(&self, key: &str) -> Span {
         self.entry(key).map_or(self.span, |(span, _, _)| *span)
     }
 
-    /// The text, when this is text.
+    /// The text, if this is text.
     pub fn as_str(&self) -> Option<&str> {
         match &self.value {
             Value::String(text) => Some(text),
@@ -85,28 +69,18 @@ impl Node {
         }
     }
 
-    /// A complaint about the value of `key` (or about the whole node when it is not there).
+    /// A fault about the value of `key` (or about the whole node if it is missing).
     pub fn fault(&self, key: &str, message: impl Into<String>) -> Fault {
         Fault::new(self.span_of(key), message)
     }
 
-    /// Take the entry `key` out, so that the rest can be read without it.
+    /// Removes the entry `key`, so that the rest can be read without it.
     pub fn remove(&mut self, key: &str) -> Option<(Span, String, Node)> {
         let Value::Map(entries) = &mut self.value else {
             return None;
         };
         let at = entries.iter().position(|(_, name, _)| name == key)?;
         Some(entries.remove(at))
-    }
-
-    /// Take out keys that are understood and not there yet, each with its complaint.
-    pub fn refuse(&mut self, keys: &[&str]) -> Vec<Fault> {
-        keys.iter()
-            .filter_map(|key| self.remove(key))
-            .map(|(span, key, _)| {
-                Fault::new(span, format!("`{key}` is not supported yet")).with_hint("remove it")
-            })
-            .collect()
     }
 
     fn entry(&self, key: &str) -> Option<&(Span, String, Node)> {
@@ -117,7 +91,7 @@ impl Node {
     }
 }
 
-/// How a value is named in a complaint: `the string "x"`, `a list`, `nothing`.
+/// A value in an error message: `the string "x"`, `a list`, `nothing`.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

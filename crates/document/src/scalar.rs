@@ -1,11 +1,11 @@
 //! The type of a YAML scalar: the core schema of YAML 1.2, so that `yes`, `1_000` and `12:30` are
-//! text, unless a tag says otherwise.
+//! text, unless there is a tag.
 
 use serde_saphyr::granit_parser::{ScalarStyle, Tag};
 
 use crate::node::Value;
 
-/// The value of a scalar; the error is a message.
+/// Resolves a scalar.
 pub(crate) fn resolve(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, String> {
     match tag {
         Some(tag) => tagged(text, tag),
@@ -27,9 +27,9 @@ fn tagged(text: &str, tag: &Tag) -> Result<Value, String> {
         | (Some("float"), value @ Value::Float(_)) => value,
         (Some("float"), Value::Int(whole)) => Value::Float(whole as f64),
         (Some("null" | "bool" | "int" | "float"), _) => {
-            return Err(format!("{text:?} is not what the tag `{name}` says"));
+            return Err(format!("{text:?} does not match the tag `{name}`"));
         }
-        _ => return Err(format!("the tag `{name}` is not supported")),
+        _ => return Err(format!("unsupported tag `{name}`")),
     };
     Ok(value)
 }
@@ -73,7 +73,7 @@ fn float(text: &str) -> Option<f64> {
             f64::INFINITY
         });
     }
-    // Rust also reads `inf`, `nan` and `infinity`, which are text in YAML.
+    // Rust also parses `inf`, `nan` and `infinity`, which are text in YAML.
     let starts = unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.');
     let numeric = unsigned
         .chars()

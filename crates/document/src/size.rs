@@ -1,6 +1,6 @@
 //! Sizes of memory and disks with a unit.
 
-/// The bytes of a size such as `512m`, `4g` or `1.5GiB`, in powers of 1024 as container tools write sizes.
+/// The bytes of a size such as `512m`, `4g` or `1.5GiB`, in powers of 1024, as in container tools.
 pub fn parse_size(text: &str) -> Option<u64> {
     let text = text.trim().to_ascii_lowercase();
     let unit_at = text

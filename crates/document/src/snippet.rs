@@ -1,33 +1,39 @@
-//! Shows a place in a file: `path:line:column: message`, the line, and a mark under the place.
-//! Plain text that is safe to print: tabs become spaces, control characters become `�`.
+//! Shows a position in a file: `path:line:column: message`, the line, and a marker below it. The
+//! text is safe to print: tabs become spaces, control characters become `�`.
 
 use camino::Utf8Path;
 
-use crate::{error::Fault, node::Span};
+use crate::{fault::Fault, span::Span};
 
-/// Columns of a source line that are shown; longer lines are cropped around the place.
+/// The maximum width of a source line; longer lines are cropped around the marker.
 const WIDTH: usize = 100;
-/// Columns kept before the place when a line is cropped.
+/// The columns before the marker in a cropped line.
 const LEAD: usize = 40;
 const TAB: &str = "    ";
 
 /// The fault with its line.
 pub(crate) fn render(path: &Utf8Path, text: &str, fault: &Fault) -> String {
-    let place = Place::find(text, fault.span);
-    let head = format!("{path}:{}:{}: {}", place.line, place.column, fault.message);
+    let line = SourceLine::find(text, fault.span);
+    let head = format!("{path}:{}:{}: {}", line.line, line.column, fault.message);
     if text.trim().is_empty() {
         return head;
     }
-    let number = place.line.to_string();
+    let number = line.line.to_string();
     let gutter = " ".repeat(number.len());
-    let (line, indent, length) = place.shown();
+    let (line, indent, length) = line.shown();
     let mark = format!("{}{}", " ".repeat(indent), "^".repeat(length));
     let line = format!(" {number} | {line}");
     format!("{head}\n{}\n {gutter} | {mark}", line.trim_end())
 }
 
-/// A span as a line of the text and the part of it that is meant.
-struct Place<'t> {
+/// The line and the column of a span, both from 1.
+pub(crate) fn position(text: &str, span: Span) -> (usize, usize) {
+    let line = SourceLine::find(text, span);
+    (line.line, line.column)
+}
+
+/// A span as a line of the text and its marked part.
+struct SourceLine<'t> {
     line: usize,
     column: usize,
     before: &'t str,
@@ -35,8 +41,8 @@ struct Place<'t> {
     after: &'t str,
 }
 
-impl<'t> Place<'t> {
-    fn find(text: &'t str, span: Span) -> Place<'t> {
+impl<'t> SourceLine<'t> {
+    fn find(text: &'t str, span: Span) -> SourceLine<'t> {
         let start = floor(text, span.start);
         let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
         let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
@@ -48,7 +54,7 @@ impl<'t> Place<'t> {
         let end = floor(text, span.end).clamp(start, line_end.max(start));
         let before = text[line_start..start].trim_start_matches('\u{feff}');
         let marked = text[start..end].trim_end();
-        Place {
+        SourceLine {
             line: text[..start].matches('\n').count() + 1,
             column: before.chars().count() + 1,
             before,
@@ -57,7 +63,7 @@ impl<'t> Place<'t> {
         }
     }
 
-    /// The line as shown, and where the mark goes: columns before it and its length.
+    /// The line for display, and the marker: the columns before it and its length.
     fn shown(&self) -> (String, usize, usize) {
         let before = clean(self.before);
         let lead = width(&before);
@@ -112,7 +118,7 @@ fn width_up_to(text: &str, limit: usize) -> usize {
     text.chars().take(limit + 1).map(char_width).sum()
 }
 
-/// Columns of a character on a terminal, roughly: enough to put the mark in the right place.
+/// The approximate width of a character on a terminal: enough to align the marker.
 fn char_width(c: char) -> usize {
     match u32::from(c) {
         0x0300..=0x036f | 0x200b..=0x200d | 0xfe00..=0xfe0f | 0x20d0..=0x20ff => 0,
@@ -132,7 +138,7 @@ fn char_width(c: char) -> usize {
     }
 }
 
-/// As much of the start of `text` as fits, with `…` when something is left off.
+/// The start of `text` that fits, with `…` if it is cropped.
 fn keep_start(text: &str, room: usize) -> String {
     if width(text) <= room {
         return text.to_owned();
@@ -152,7 +158,7 @@ fn keep_start(text: &str, room: usize) -> String {
     kept
 }
 
-/// As much of the end of `text` as fits.
+/// The end of `text` that fits.
 fn keep_end(text: &str, room: usize) -> String {
     let mut used = 0;
     let kept: Vec<char> = text
@@ -173,7 +179,7 @@ mod tests {
     use super::*;
 
     fn shown(text: &str, marked: &str) -> String {
-        let start = text.find(marked).expect("the marked text is there");
+        let start = text.find(marked).expect("the marked text exists");
         let span = Span {
             start,
             end: start + marked.len(),
@@ -182,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mark_stands_under_the_place() {
+    fn marker_is_below_the_position() {
         assert_snapshot!(shown("a: 1\n  b: two\nc: 3\n", "two"), @"
         a.yaml:2:6: wrong
          2 |   b: two
@@ -191,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn tabs_wide_characters_and_crlf_keep_the_mark_in_place() {
+    fn marker_is_aligned_with_tabs_and_wide_characters() {
         assert_snapshot!(shown("a:\t日本 🎉 x: y\r\nb: 2\r\n", "x: y"), @"
         a.yaml:1:9: wrong
          1 | a:    日本 🎉 x: y
@@ -200,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_of_many_lines_is_marked_on_its_first() {
+    fn position_of_several_lines_is_marked_on_the_first() {
         assert_snapshot!(shown("a:\n  b: 1\n  c: 2\n", "b: 1\n  c: 2"), @"
         a.yaml:2:3: wrong
          2 |   b: 1
@@ -209,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lines_are_cropped_around_the_place() {
+    fn long_lines_are_cropped_around_the_marker() {
         let text = format!("{}HERE{}", "ab ".repeat(500), " cd".repeat(500));
         assert_snapshot!(shown(&text, "HERE"), @"
         a.yaml:1:1501: wrong
@@ -219,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_place_is_cropped_too() {
+    fn long_marker_is_cropped() {
         let text = format!("a: {}", "x".repeat(500));
         assert_snapshot!(shown(&text, &"x".repeat(500)), @"
         a.yaml:1:4: wrong

@@ -1,8 +1,8 @@
-//! Suggests what was meant by a name that is not known.
+//! Suggestions for unknown names.
 
-use crate::{error::Fault, node::Span};
+use crate::{fault::Fault, span::Span};
 
-/// A complaint about a name that is not among `known`, with the nearest of them.
+/// The fault of a name that is not in `known`, with the nearest one.
 pub fn unknown_name(span: Span, what: &str, name: &str, known: &[&str]) -> Fault {
     let fault = Fault::new(span, format!("unknown {what} `{name}`"));
     match hint(name, known) {
@@ -11,7 +11,7 @@ pub fn unknown_name(span: Span, what: &str, name: &str, known: &[&str]) -> Fault
     }
 }
 
-/// The nearest known name, else all of them; nothing when there are none.
+/// The nearest known name, else all of them; `None` if there are none.
 fn hint(name: &str, known: &[&str]) -> Option<String> {
     if let Some(nearest) = nearest(name, known) {
         return Some(format!("did you mean `{nearest}`?"));
@@ -19,11 +19,11 @@ fn hint(name: &str, known: &[&str]) -> Option<String> {
     (!known.is_empty()).then(|| format!("known: {}", list(known)))
 }
 
-/// The known name that was probably meant.
+/// The nearest known name, if it is similar.
 pub fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     let bare = |text: &str| text.to_lowercase().replace(['-', '_', ' '], "");
     let wanted = bare(name);
-    // A long name may not cost a long search.
+    // A long name must not cause a long search.
     if wanted.chars().count() > 64 {
         return None;
     }
@@ -35,7 +35,7 @@ pub fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
         .map(|(_, word)| word)
 }
 
-/// `a`, `b`, `c`.
+/// Formats `a`, `b`, `c`.
 pub(crate) fn list(words: &[&str]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
     quoted.join(", ")
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_near_miss_is_suggested_and_a_stranger_gets_the_list() {
+    fn similar_name_is_suggested_or_all_names_listed() {
         let known = ["prompt", "prompt_file", "model"];
         assert_eq!(nearest("promt", &known), Some("prompt"));
         assert_eq!(nearest("promptFile", &known), Some("prompt_file"));

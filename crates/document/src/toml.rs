@@ -1,14 +1,14 @@
-//! Turns the text of a TOML file into a tree of `Node`s, so that complaints about it point at
-//! the line as they do for YAML.
+//! Parses a TOML file into a tree of `Node`s, so that faults have positions as in YAML.
 
 use toml::de::{DeTable, DeValue};
 
 use crate::{
-    error::Fault,
-    node::{Node, Span, Value},
+    fault::Fault,
+    node::{Node, Value},
+    span::Span,
 };
 
-/// Read a TOML document.
+/// Parses a TOML document.
 pub(crate) fn parse(text: &str) -> Result<Node, Vec<Fault>> {
     let (root, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_know_their_places() {
+    fn values_have_positions() {
         let text = "a = 1\n[t]\nb = \"x\" # c\n[[l]]\nn = 0x10\n[[l]]\nf = 1.5\n";
         let root = parse(text).unwrap();
         let b = root.get("t").and_then(|t| t.get("b")).unwrap();
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_toml_is_told_with_its_place() {
+    fn invalid_toml_is_reported_with_its_position() {
         let faults = parse("a = 1\na = 2\nb = \n").unwrap_err();
         assert!(faults.len() >= 2, "{faults:?}");
         assert!(

@@ -1,6 +1,5 @@
-//! Turns the text of a YAML or JSON file into a tree of `Node`s: YAML 1.2 core scalars, anchors
-//! and merge keys, duplicate keys as faults, and limits so that a small file cannot grow into a
-//! huge tree.
+//! Parses a YAML or JSON file into a tree of `Node`s: YAML 1.2 core scalars, anchors and merge
+//! keys, duplicate keys as faults, and limits so that a small file cannot expand to a huge tree.
 
 use std::collections::HashMap;
 
@@ -9,22 +8,23 @@ use serde_saphyr::granit_parser::{
 };
 
 use crate::{
-    error::Fault,
+    fault::Fault,
     format::Format,
-    node::{Node, Span, Value},
+    node::{Node, Value},
     scalar,
+    span::Span,
 };
 
-/// Largest file that is read.
+/// The maximum file size.
 pub const MAX_FILE_BYTES: usize = 32 * 1024 * 1024;
-/// Values in one file, aliases counted as often as they are used.
+/// The maximum number of values in one file, with aliases expanded.
 const MAX_NODES: usize = 100_000;
-/// Text in one file, aliases counted as often as they are used.
+/// The maximum size of text in one file, with aliases expanded.
 const MAX_TEXT_BYTES: usize = 2 * MAX_FILE_BYTES;
-/// Nesting, aliases unfolded: what recursive readers of the tree can take.
+/// The maximum nesting, with aliases expanded: a limit for recursive readers of the tree.
 const MAX_DEPTH: usize = 64;
 
-/// Read `text`; every fault that can be found in one go is reported.
+/// Parses `text`. Reports all faults that one pass can find.
 pub(crate) fn parse(text: &str, format: Format) -> Result<Node, Vec<Fault>> {
     if format == Format::Json {
         check_json(text).map_err(|fault| vec![fault])?;
@@ -43,7 +43,7 @@ pub(crate) fn parse(text: &str, format: Format) -> Result<Node, Vec<Fault>> {
     }
 }
 
-/// JSON is read by the YAML parser, for the places; that one forgives what JSON does not allow.
+/// Checks JSON. It is parsed as YAML for the positions, but YAML accepts more.
 fn check_json(text: &str) -> Result<(), Fault> {
     let body = text.trim_start_matches('\u{feff}');
     let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(body) else {
@@ -68,21 +68,21 @@ fn check_json(text: &str) -> Result<(), Fault> {
     Err(Fault::new(span, format!("not valid JSON: {message}")))
 }
 
-/// The content of an anchor, and the nodes that each use adds to the tree.
+/// The content of an anchor, and the number of nodes that each use adds to the tree.
 struct Anchored {
     node: Node,
-    size: Size,
+    size: TreeSize,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Size {
+struct TreeSize {
     nodes: usize,
     text: usize,
     height: usize,
 }
 
-/// A list or map whose end has not come yet.
-struct Open {
+/// An unfinished list or map.
+struct OpenContainer {
     span: Span,
     anchor: usize,
     kind: OpenKind,
@@ -94,23 +94,23 @@ enum OpenKind {
         entries: Vec<(Span, String, Node)>,
         seen: HashMap<String, Span>,
         merges: Vec<Node>,
-        key: Option<Key>,
+        key: Option<MapKey>,
     },
 }
 
-enum Key {
+enum MapKey {
     Name(Span, String),
     Merge,
-    /// Not usable; its value is read and dropped.
+    /// Invalid; its value is parsed and dropped.
     Bad,
 }
 
 struct Builder<'t> {
     text: &'t str,
     faults: Vec<Fault>,
-    open: Vec<Open>,
+    open: Vec<OpenContainer>,
     anchors: HashMap<usize, Anchored>,
-    used: Size,
+    used: TreeSize,
     root: Option<Node>,
 }
 
@@ -121,7 +121,7 @@ impl<'t> Builder<'t> {
             faults: Vec::new(),
             open: Vec::new(),
             anchors: HashMap::new(),
-            used: Size::default(),
+            used: TreeSize::default(),
             root: None,
         }
     }
@@ -138,7 +138,7 @@ impl<'t> Builder<'t> {
                 documents += 1;
                 if documents > 1 {
                     return Err(Fault::new(span, "a second document in the file")
-                        .with_hint("one file holds one document; remove the `---`"));
+                        .with_hint("a file can have only one document; remove the `---`"));
                 }
             }
             self.event(event, span)?;
@@ -187,12 +187,12 @@ impl<'t> Builder<'t> {
         (span, anchor): (Span, usize),
     ) -> Result<(), Fault> {
         if style == ScalarStyle::Plain && tag.is_none() && text == "<<" && self.wants_key() {
-            self.set_key(Key::Merge);
+            self.set_key(MapKey::Merge);
             return Ok(());
         }
         if self.wants_key() && anchor == 0 && tag.is_none() {
             self.charge(
-                Size {
+                TreeSize {
                     nodes: 1,
                     text: text.len(),
                     height: 0,
@@ -215,7 +215,7 @@ impl<'t> Builder<'t> {
     fn collection_tag(&mut self, tag: Option<&Tag>, expected: &str, span: Span) {
         let Some(tag) = tag else { return };
         if !tag.is_yaml_core_schema_tag(expected) {
-            let message = format!("the tag `{}` is not supported", tag.original());
+            let message = format!("unsupported tag `{}`", tag.original());
             self.faults.push(Fault::new(span, message));
         }
     }
@@ -224,7 +224,7 @@ impl<'t> Builder<'t> {
         if self.open.len() >= MAX_DEPTH {
             return Err(too_deep(span));
         }
-        self.open.push(Open { span, anchor, kind });
+        self.open.push(OpenContainer { span, anchor, kind });
         Ok(())
     }
 
@@ -250,7 +250,7 @@ impl<'t> Builder<'t> {
                 (Value::Map(entries), last)
             }
         };
-        // A block collection "ends" where the next thing starts; its own last byte is wanted.
+        // A block collection ends at the start of the next token; the end of its own last value is needed.
         let stop = if end.is_empty() { last } else { Some(end.end) };
         let span = Span {
             start: open.span.start,
@@ -263,11 +263,11 @@ impl<'t> Builder<'t> {
         let Some(anchored) = self.anchors.get(&id) else {
             return Err(Fault::new(
                 span,
-                "this alias stands inside the value that it repeats",
+                "this alias is inside the value that it repeats",
             ));
         };
         let size = anchored.size;
-        // Charged before it is copied: the copy is what the limit is there to prevent.
+        // Charged before it is copied, because the limit must prevent the copy.
         self.charge(size, span)?;
         let value = self.anchors[&id].node.value.clone();
         self.place(Node { span, value });
@@ -275,7 +275,7 @@ impl<'t> Builder<'t> {
     }
 
     fn complete(&mut self, node: Node, anchor: usize) -> Result<(), Fault> {
-        let own = Size {
+        let own = TreeSize {
             nodes: 1,
             text: node.as_str().map_or(0, str::len),
             height: 0,
@@ -296,12 +296,14 @@ impl<'t> Builder<'t> {
         Ok(())
     }
 
-    fn charge(&mut self, size: Size, span: Span) -> Result<(), Fault> {
+    fn charge(&mut self, size: TreeSize, span: Span) -> Result<(), Fault> {
         self.used.nodes += size.nodes;
         self.used.text += size.text;
         if self.used.nodes > MAX_NODES || self.used.text > MAX_TEXT_BYTES {
-            return Err(Fault::new(span, "the file grows too large here")
-                .with_hint("aliases are unfolded; use fewer of them"));
+            return Err(
+                Fault::new(span, "the file is too large with its aliases expanded")
+                    .with_hint("use fewer aliases"),
+            );
         }
         if self.open.len() + size.height > MAX_DEPTH {
             return Err(too_deep(span));
@@ -316,8 +318,8 @@ impl<'t> Builder<'t> {
         )
     }
 
-    fn set_key(&mut self, new: Key) {
-        if let Some(Open {
+    fn set_key(&mut self, new: MapKey) {
+        if let Some(OpenContainer {
             kind: OpenKind::Map { key, .. },
             ..
         }) = self.open.last_mut()
@@ -327,7 +329,7 @@ impl<'t> Builder<'t> {
     }
 
     fn key(&mut self, name: String, span: Span) {
-        let Some(Open {
+        let Some(OpenContainer {
             kind: OpenKind::Map { key, seen, .. },
             ..
         }) = self.open.last_mut()
@@ -337,17 +339,17 @@ impl<'t> Builder<'t> {
         if let Some(first) = seen.get(&name) {
             let line = self.text[..first.start].matches('\n').count() + 1;
             let fault = Fault::new(span, format!("duplicate key `{name}`")).with_hint(format!(
-                "it is already set on line {line}; keep one of them"
+                "it is already set on line {line}; remove one of them"
             ));
             self.faults.push(fault);
-            *key = Some(Key::Bad);
+            *key = Some(MapKey::Bad);
         } else {
             seen.insert(name.clone(), span);
-            *key = Some(Key::Name(span, name));
+            *key = Some(MapKey::Name(span, name));
         }
     }
 
-    /// Put a finished value where it belongs: it is the document, an item, a key or a value.
+    /// Adds a finished value to its parent: the document, a list, a key or a value.
     fn place(&mut self, node: Node) {
         if self.wants_key() {
             if let Value::String(name) = node.value {
@@ -355,7 +357,7 @@ impl<'t> Builder<'t> {
             } else {
                 self.faults
                     .push(Fault::new(node.span, "a key must be plain text"));
-                self.set_key(Key::Bad);
+                self.set_key(MapKey::Bad);
             }
             return;
         }
@@ -368,14 +370,14 @@ impl<'t> Builder<'t> {
                 key,
                 ..
             }) => match key.take() {
-                Some(Key::Name(span, name)) => entries.push((span, name, node)),
-                Some(Key::Merge) => merges.push(node),
-                Some(Key::Bad) | None => {}
+                Some(MapKey::Name(span, name)) => entries.push((span, name, node)),
+                Some(MapKey::Merge) => merges.push(node),
+                Some(MapKey::Bad) | None => {}
             },
         }
     }
 
-    /// `<<`: entries of other maps, for keys that this map does not have itself.
+    /// `<<`: adds entries of other maps, for keys that this map does not have.
     fn merge(
         &mut self,
         entries: &mut Vec<(Span, String, Node)>,
@@ -401,8 +403,8 @@ impl<'t> Builder<'t> {
     }
 }
 
-fn measure(node: &Node) -> Size {
-    let mut size = Size {
+fn measure(node: &Node) -> TreeSize {
+    let mut size = TreeSize {
         nodes: 1,
         text: node.as_str().map_or(0, str::len),
         height: 0,
@@ -435,7 +437,7 @@ fn syntax_fault(error: &ScanError, text: &str) -> Fault {
     );
     let hint = match error.kind() {
         ErrorKind::UnexpectedCharacter { .. } => "put the value in quotes",
-        ErrorKind::MappingValueNotAllowed => "a value that contains `: ` needs quotes",
+        ErrorKind::MappingValueNotAllowed => "a value that contains `: ` must be quoted",
         ErrorKind::InvalidQuotedScalarIndent | ErrorKind::UnclosedQuotedScalar => {
             "is a closing quote missing?"
         }
@@ -446,7 +448,7 @@ fn syntax_fault(error: &ScanError, text: &str) -> Fault {
             "`*name` repeats the value marked `&name`; put text that starts with `*` in quotes"
         }
         ErrorKind::InvalidIndentation | ErrorKind::SimpleKeyExpected => {
-            "entries of one map start in the same column, each as `key: value`"
+            "entries of a map must start in the same column, each as `key: value`"
         }
         _ => return fault,
     };

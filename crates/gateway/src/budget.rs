@@ -82,12 +82,12 @@ pub(crate) struct Amount {
 #[derive(Debug, Default)]
 pub struct Budget {
     limits: Limits,
-    state: Mutex<State>,
+    state: Mutex<BudgetState>,
     settled: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct BudgetState {
     usd: NanoUsd,
     tokens: u64,
     calls: u64,
@@ -95,7 +95,7 @@ struct State {
     reserved_tokens: u64,
 }
 
-enum Answer {
+enum Reservation {
     Granted,
     Wait,
     Refused(Exhausted),
@@ -127,39 +127,39 @@ impl Budget {
             // Registered before the check, so that no settlement in between is missed.
             settled.as_mut().enable();
             match self.try_reserve(may_cost) {
-                Answer::Granted => return Ok(()),
-                Answer::Refused(why) => return Err(why),
-                Answer::Wait => settled.await,
+                Reservation::Granted => return Ok(()),
+                Reservation::Refused(why) => return Err(why),
+                Reservation::Wait => settled.await,
             }
         }
     }
 
-    fn try_reserve(&self, may_cost: Amount) -> Answer {
+    fn try_reserve(&self, may_cost: Amount) -> Reservation {
         let limits = self.limits;
         let mut state = self.lock();
         if limits.calls.is_some_and(|most| state.calls >= most) {
-            return Answer::Refused(Exhausted::Calls);
+            return Reservation::Refused(Exhausted::Calls);
         }
         if limits.tokens.is_some_and(|most| state.tokens >= most) {
-            return Answer::Refused(Exhausted::Tokens);
+            return Reservation::Refused(Exhausted::Tokens);
         }
         if limits.usd.is_some_and(|most| state.usd >= most) {
-            return Answer::Refused(Exhausted::Usd);
+            return Reservation::Refused(Exhausted::Usd);
         }
         if limits.usd.is_some() && may_cost.usd.is_none() {
-            return Answer::Refused(Exhausted::UnknownPrice);
+            return Reservation::Refused(Exhausted::UnknownPrice);
         }
         let tokens = state.tokens.saturating_add(state.reserved_tokens);
         let usd = state.usd.plus(state.reserved_usd);
         let full = limits.tokens.is_some_and(|most| tokens >= most)
             || limits.usd.is_some_and(|most| usd >= most);
         if full {
-            return Answer::Wait;
+            return Reservation::Wait;
         }
         state.calls += 1;
         state.reserved_tokens = state.reserved_tokens.saturating_add(may_cost.tokens);
         state.reserved_usd = state.reserved_usd.plus(may_cost.usd.unwrap_or_default());
-        Answer::Granted
+        Reservation::Granted
     }
 
     /// Replaces a reservation by the actual cost.
@@ -183,7 +183,7 @@ impl Budget {
         self.settle(reserved, Amount::default());
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, BudgetState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

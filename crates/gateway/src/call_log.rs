@@ -18,13 +18,13 @@ const LONGEST: usize = 64 << 10;
 
 /// The thread that writes log lines, and its queue.
 #[derive(Debug)]
-pub(crate) struct LogWriter {
+pub(crate) struct CallLogWriter {
     /// `None` only during drop.
-    lines: Option<Sender<Job>>,
+    lines: Option<Sender<WriterJob>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
-enum Job {
+enum WriterJob {
     PooledConnection(LogFile, String),
     /// Report when all previous lines are written.
     Flush(Sender<()>),
@@ -53,7 +53,7 @@ impl LogFile {
     }
 }
 
-impl LogWriter {
+impl CallLogWriter {
     pub(crate) fn start() -> Result<Self, GatewayError> {
         let (lines, jobs) = channel();
         let thread = thread::Builder::new()
@@ -68,17 +68,17 @@ impl LogWriter {
 
     /// Queues a line.
     pub(crate) fn write(&self, file: &LogFile, line: String) {
-        self.send(Job::PooledConnection(file.clone(), line));
+        self.send(WriterJob::PooledConnection(file.clone(), line));
     }
 
     /// Waits until all queued lines are written.
     pub(crate) fn flush(&self) {
         let (done, wait) = channel();
-        self.send(Job::Flush(done));
+        self.send(WriterJob::Flush(done));
         let _ = wait.recv();
     }
 
-    fn send(&self, job: Job) {
+    fn send(&self, job: WriterJob) {
         if let Some(lines) = &self.lines {
             // The thread lives until this sender is dropped.
             let _ = lines.send(job);
@@ -86,7 +86,7 @@ impl LogWriter {
     }
 }
 
-impl Drop for LogWriter {
+impl Drop for CallLogWriter {
     fn drop(&mut self) {
         drop(self.lines.take());
         if let Some(thread) = self.thread.take() {
@@ -97,16 +97,16 @@ impl Drop for LogWriter {
 
 /// Writes queued lines in batches. Waking this thread for each line would cost as much as the call
 /// itself.
-fn write_all(jobs: &Receiver<Job>) {
+fn write_all(jobs: &Receiver<WriterJob>) {
     while let Ok(first) = jobs.recv() {
-        if matches!(first, Job::PooledConnection(..)) {
+        if matches!(first, WriterJob::PooledConnection(..)) {
             thread::sleep(GATHER);
         }
-        let mut gathered = Gathered::default();
+        let mut gathered = FileLines::default();
         for job in std::iter::once(first).chain(jobs.try_iter()) {
             match job {
-                Job::PooledConnection(file, line) => gathered.add(file, &line),
-                Job::Flush(done) => {
+                WriterJob::PooledConnection(file, line) => gathered.add(file, &line),
+                WriterJob::Flush(done) => {
                     gathered.write();
                     let _ = done.send(());
                 }
@@ -118,12 +118,12 @@ fn write_all(jobs: &Receiver<Job>) {
 
 /// Lines for one file.
 #[derive(Default)]
-struct Gathered {
+struct FileLines {
     file: Option<LogFile>,
     text: String,
 }
 
-impl Gathered {
+impl FileLines {
     fn add(&mut self, file: LogFile, line: &str) {
         let is_other = self.file.as_ref().is_some_and(|open| !open.is(&file));
         if is_other || self.text.len() > LONGEST {
@@ -152,7 +152,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let paths = ["a", "b"].map(|name| folder.path().join(name));
         let files = paths.each_ref().map(|path| LogFile::open(path).unwrap());
-        let writer = LogWriter::start().unwrap();
+        let writer = CallLogWriter::start().unwrap();
         for number in 0..100 {
             writer.write(&files[number % 3 % 2], number.to_string());
         }

@@ -12,7 +12,7 @@ use proctor_scripted_model::{Playback, RecordedRequest, Script};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::allocator;
-use crate::call_log::LogWriter;
+use crate::call_log::CallLogWriter;
 use crate::error::GatewayError;
 use crate::key::{Key, KeySpec, Keys, Playbacks};
 use crate::ledger::Ledger;
@@ -20,11 +20,11 @@ use crate::pricing::Prices;
 use crate::recording::{Recording, RecordingReport};
 use crate::secrets::{Redactor, VirtualKey};
 use crate::server::{ListenerAccess, Server};
-use crate::state::{Backend, Counters, GatewayState};
+use crate::state::{Counters, GatewayState, ModelBackend};
 use crate::status::{Overview, Pages};
 use crate::tls::Certificate;
 use crate::upstream::DialConfig;
-use crate::upstream::{Endpoint, Upstream};
+use crate::upstream::{Upstream, UpstreamEndpoint};
 
 /// How long to wait for the calls of a revoked key to end.
 const REVOKE_GRACE: Duration = Duration::from_secs(2);
@@ -116,10 +116,10 @@ impl Gateway {
         let mut upstreams = [const { None }; Provider::ALL.len()];
         for (provider, upstream) in config.upstreams {
             let backend = match upstream {
-                Upstream::Script(script) => Backend::Script(script),
+                Upstream::Script(script) => ModelBackend::Script(script),
                 Upstream::Http(http) => {
                     http.key.iter().for_each(|key| redactor.add(key));
-                    Backend::Http(Box::new(Endpoint::new(provider, &http)?))
+                    ModelBackend::Http(Box::new(UpstreamEndpoint::new(provider, &http)?))
                 }
             };
             upstreams[provider as usize] = Some(backend);
@@ -128,7 +128,7 @@ impl Gateway {
             keys: Keys::default(),
             prices: config.prices,
             redactor,
-            log: LogWriter::start()?,
+            log: CallLogWriter::start()?,
             upstreams,
             dial: Arc::new(DialConfig::new(config.hosts, &config.extra_roots)?),
             stop: CancellationToken::new(),
@@ -180,7 +180,7 @@ impl Gateway {
     fn playbacks(&self) -> Playbacks {
         let mut begun: Vec<(&Arc<Script>, Arc<Playback>)> = Vec::new();
         self.state.upstreams.each_ref().map(|backend| {
-            let Some(Backend::Script(script)) = backend else {
+            let Some(ModelBackend::Script(script)) = backend else {
                 return None;
             };
             let same = begun.iter().find(|(known, _)| Arc::ptr_eq(known, script));

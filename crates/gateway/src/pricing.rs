@@ -157,13 +157,13 @@ impl Rates {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct PriceEntry {
     price: Arc<Price>,
     rates: Rates,
     long: Option<(u64, Rates)>,
 }
 
-impl Entry {
+impl PriceEntry {
     fn rates_for(&self, tokens: &Tokens) -> &Rates {
         match &self.long {
             Some((above, long)) if tokens.prompt() > *above => long,
@@ -175,7 +175,7 @@ impl Entry {
 /// All known prices.
 #[derive(Debug)]
 pub struct Prices {
-    by_model: HashMap<String, Arc<Entry>>,
+    by_model: HashMap<String, Arc<PriceEntry>>,
 }
 
 impl Prices {
@@ -219,7 +219,7 @@ impl Prices {
     pub fn add(&mut self, price: Price) -> Result<(), PriceError> {
         let (rates, long) = price.check()?;
         let price = Arc::new(price);
-        let entry = Arc::new(Entry {
+        let entry = Arc::new(PriceEntry {
             price: Arc::clone(&price),
             rates,
             long,
@@ -276,7 +276,7 @@ impl Prices {
             .map(|(model, entry)| (model.as_str(), &*entry.price))
     }
 
-    fn entry(&self, model: &str) -> Option<&Entry> {
+    fn entry(&self, model: &str) -> Option<&PriceEntry> {
         let found = self.by_model.get(model).or_else(|| {
             let plain = plain_name(model);
             self.by_model.get(plain)

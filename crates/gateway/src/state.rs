@@ -9,7 +9,7 @@ use proctor_model_api::Provider;
 use proctor_scripted_model::Script;
 use tokio_util::sync::CancellationToken;
 
-use crate::call_log::LogWriter;
+use crate::call_log::CallLogWriter;
 use crate::key::Keys;
 use crate::ledger::{Call, CallEnd};
 use crate::pricing::Prices;
@@ -17,7 +17,7 @@ use crate::secrets::Redactor;
 use crate::status::{Histogram, KeyStatus, Overview, Pages};
 use crate::tls::Acceptor;
 use crate::upstream::DialConfig;
-use crate::upstream::Endpoint;
+use crate::upstream::UpstreamEndpoint;
 
 /// The state of a gateway.
 #[derive(Debug)]
@@ -25,8 +25,8 @@ pub(crate) struct GatewayState {
     pub(crate) keys: Keys,
     pub(crate) prices: Prices,
     pub(crate) redactor: Redactor,
-    pub(crate) log: LogWriter,
-    pub(crate) upstreams: [Option<Backend>; Provider::ALL.len()],
+    pub(crate) log: CallLogWriter,
+    pub(crate) upstreams: [Option<ModelBackend>; Provider::ALL.len()],
     pub(crate) dial: Arc<DialConfig>,
     /// Cancelled when the gateway has to stop.
     pub(crate) stop: CancellationToken,
@@ -41,8 +41,8 @@ pub(crate) struct GatewayState {
 
 /// The source of responses for a provider.
 #[derive(Debug)]
-pub(crate) enum Backend {
-    Http(Box<Endpoint>),
+pub(crate) enum ModelBackend {
+    Http(Box<UpstreamEndpoint>),
     Script(Arc<Script>),
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Counters {
 }
 
 impl GatewayState {
-    pub(crate) fn backend(&self, provider: Provider) -> Option<&Backend> {
+    pub(crate) fn backend(&self, provider: Provider) -> Option<&ModelBackend> {
         self.upstreams[provider as usize].as_ref()
     }
 

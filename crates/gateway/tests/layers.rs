@@ -27,6 +27,5 @@ const ORDER: &[&str] = &[
 #[test]
 fn imports_follow_the_layer_order() {
     let src = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
-    proctor_testkit::layers::check(src.into(), ORDER, &[])
-        .unwrap_or_else(|fault| panic!("{fault}"));
+    proctor_testkit::layers::check(src.into(), ORDER).unwrap_or_else(|fault| panic!("{fault}"));
 }

@@ -1,5 +1,5 @@
-//! Proctor's harness: config, plan, agents, workspaces, evaluators, runner and record.
-//! It never prints and never reads the environment; the cli crate does both.
+//! Proctor's harness: config, plan, agents, workspaces, evaluators, runner and record. Only the cli
+//! crate prints and reads the environment.
 
 pub mod cluster;
 pub mod config;
@@ -12,10 +12,3 @@ pub mod run;
 pub mod task;
 pub mod trial;
 mod workspace;
-
-pub use proctor_agents::{self as agents, agent};
-use proctor_record::{error_chain, platform, shuffle};
-pub use proctor_record::{fs, outcome, record, secrets, session, transcript, usage};
-pub use proctor_report::{self as report, calibration, foreign, stats};
-pub use proctor_sandbox::{self as sandbox, availability, host};
-use proctor_sandbox::{area, git, packages};

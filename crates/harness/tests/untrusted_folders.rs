@@ -43,7 +43,7 @@ const PLACES: [&str; 8] = [
     "working_dir().join(",
     "copy.join(",
     "copy_inside().join(",
-    "area.home.join(",
+    "trial_dir.home.join(",
     "home.join(",
     "src_modified.join(",
 ];

@@ -95,6 +95,9 @@ impl Default for Limits {
     }
 }
 
+/// The argument that makes an executable act as supervisor.
+pub(crate) const SUPERVISE: &str = "__supervise";
+
 /// The executable that is started beside each process to own its descendants. Its `main` calls
 /// [`supervise_if_asked`](crate::supervise_if_asked). On Windows a job owns them, and the executable is started only to
 /// ask processes to end, and to start them within a pseudo-console.
@@ -104,11 +107,6 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// The running program itself, even if its file was replaced or deleted since it started.
-    pub fn this_executable() -> Self {
-        Self::at(crate::sys::this_executable())
-    }
-
     /// Another executable, such as one built for tests.
     pub fn at(executable: impl Into<PathBuf>) -> Self {
         Self {

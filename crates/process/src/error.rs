@@ -12,7 +12,7 @@ pub enum Error {
     /// No such file, or no such name in `PATH`.
     #[error("program {program:?} not found")]
     ProgramNotFound {
-        /// As given.
+        /// The program.
         program: OsString,
     },
     /// There is such a file, but it may not be executed.
@@ -24,13 +24,13 @@ pub enum Error {
     /// The working directory is missing or not a directory.
     #[error("working directory {} does not exist", cwd.display())]
     CwdMissing {
-        /// As given.
+        /// The working directory.
         cwd: PathBuf,
     },
     /// The operating system refused to execute the program.
     #[error("cannot start {program:?}")]
     Start {
-        /// As given.
+        /// The program.
         program: OsString,
         /// The error message.
         source: io::Error,
@@ -40,7 +40,7 @@ pub enum Error {
         "the command line of {program:?} has {length} UTF-16 units and Windows takes {most}: pass long text on stdin or in a file"
     )]
     CommandTooLong {
-        /// As given.
+        /// The program.
         program: OsString,
         /// How long the line would be.
         length: usize,
@@ -52,7 +52,7 @@ pub enum Error {
         "argument {position} of {program:?} holds a line break or a zero, which cannot be passed to it: pass the text on stdin or in a file"
     )]
     ArgumentRefused {
-        /// As given.
+        /// The program.
         program: OsString,
         /// Which one, from 1.
         position: usize,
@@ -68,7 +68,7 @@ pub enum Error {
     /// A pipe or pseudo-terminal could not be made.
     #[error("cannot prepare input and output of {program:?}")]
     Stdio {
-        /// As given.
+        /// The program.
         program: OsString,
         /// The error of the operating system.
         source: io::Error,
@@ -76,7 +76,7 @@ pub enum Error {
     /// A quick command took too long and was killed.
     #[error("{program:?} did not finish within {} s", after.as_secs_f64())]
     TimedOut {
-        /// As given.
+        /// The program.
         program: OsString,
         /// The time it had.
         after: Duration,
@@ -84,7 +84,7 @@ pub enum Error {
     /// A quick command could not be waited for.
     #[error("cannot wait for {program:?}")]
     Wait {
-        /// As given.
+        /// The program.
         program: OsString,
         /// The error of the operating system.
         source: io::Error,

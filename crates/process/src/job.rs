@@ -148,7 +148,7 @@ pub enum InitEnd {
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum JobFailure {
     /// The job is missing or not understood.
-    #[error("the job cannot be read: {reason}")]
+    #[error("cannot read the job: {reason}")]
     Job {
         /// The cause.
         reason: String,
@@ -156,7 +156,7 @@ pub enum JobFailure {
     /// No such file, or no such name in `PATH`.
     #[error("program {program:?} not found in the container")]
     ProgramNotFound {
-        /// As given.
+        /// The program.
         program: String,
     },
     /// There is such a file, but it may not be executed.
@@ -168,13 +168,13 @@ pub enum JobFailure {
     /// The working directory is missing.
     #[error("working directory {cwd} does not exist in the container")]
     CwdMissing {
-        /// As given.
+        /// The working directory.
         cwd: String,
     },
     /// The image does not know this user or group.
     #[error("there is no user {user:?} in the container")]
     UserUnknown {
-        /// As given.
+        /// The user.
         user: String,
     },
     /// The check of [`Job::readiness`] never succeeded.
@@ -186,7 +186,7 @@ pub enum JobFailure {
     /// The port of a relay cannot be listened on.
     #[error("cannot listen on {listen} in the container: {reason}")]
     Relay {
-        /// As given.
+        /// The address.
         listen: SocketAddr,
         /// The error of the operating system.
         reason: String,
@@ -194,17 +194,32 @@ pub enum JobFailure {
     /// The operating system refused to execute the program.
     #[error("cannot start {program:?} in the container: {reason}")]
     Start {
-        /// As given.
+        /// The program.
         program: String,
         /// The error message.
         reason: String,
     },
 }
 
-/// How many processes were killed for want of memory, by a control group's `memory.events` or `memory.oom_control`.
+/// How many processes were killed because memory ran out, by a control group's `memory.events` or `memory.oom_control`.
 pub fn oom_kills_in(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
     line?.trim().parse().ok()
+}
+
+/// Says that there is no container to be the first process of: they have Linux inside on every platform.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn refuse_init() -> std::process::ExitCode {
+    #[expect(
+        clippy::print_stderr,
+        reason = "standard error is the only channel here"
+    )]
+    {
+        eprintln!(
+            "error: {INIT} is for the first process of a container, which is always a Linux program"
+        );
+    }
+    std::process::ExitCode::FAILURE
 }
 
 #[cfg(test)]

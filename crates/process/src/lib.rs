@@ -13,6 +13,8 @@ mod capture;
 mod command;
 mod error;
 mod exit;
+mod helper;
+mod interactive;
 mod job;
 mod keep;
 mod lines;
@@ -30,6 +32,7 @@ pub use capture::{Capture, CaptureError, CaptureLimits, CapturePaths};
 pub use command::{Command, Limits, Output, Stdin, Supervisor};
 pub use error::Error;
 pub use exit::{EndReason, Exit, Leak, Report, Status, Usage};
+pub use interactive::run_interactive;
 pub use job::{
     INIT, InitEnd, JOB_FILE, Job, JobFailure, JobInput, JobReport, REPORT_FILE, Readiness, Relay,
     Service, TerminalSize, oom_kills_in,
@@ -40,16 +43,13 @@ pub use names::{plain_path, startable_names};
 pub use process::{Event, Process, Stream};
 pub use remove::REMOVE;
 
-/// The argument that makes an executable act as supervisor.
-pub(crate) const SUPERVISE: &str = "__supervise";
-
 /// Acts as supervisor of one process, as the first process of a container or as a program that removes files there, if
 /// this program was started for that, and returns the exit code then.
 ///
 /// Call it first thing in `main`, before any thread or runtime starts.
 pub fn supervise_if_asked() -> Option<ExitCode> {
     let first = std::env::args_os().nth(1)?;
-    if first == SUPERVISE {
+    if first == command::SUPERVISE {
         Some(sys::supervise())
     } else if first == INIT {
         Some(sys::init())
@@ -70,19 +70,4 @@ pub fn hide_from_others(keeps: impl Fn(&[u8]) -> bool) -> std::io::Result<()> {
     // Only now: a process that others cannot look into cannot write to its own memory by its file.
     sys::close_memory();
     hidden
-}
-
-/// Says that there is no container to be the first process of: they have Linux inside on every platform.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn refuse_init() -> ExitCode {
-    #[expect(
-        clippy::print_stderr,
-        reason = "standard error is the only channel here"
-    )]
-    {
-        eprintln!(
-            "error: {INIT} is for the first process of a container, which is always a Linux program"
-        );
-    }
-    ExitCode::FAILURE
 }

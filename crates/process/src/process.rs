@@ -66,12 +66,12 @@ pub struct Process {
     started: Instant,
     control: Control,
     stdin: Option<Feeder>,
-    outputs: [Source; 2],
+    outputs: [OutputSource; 2],
     /// Which of `outputs` is asked first, so that neither starves the other.
     turn: usize,
     buffer: Box<[u8]>,
     last_output: Instant,
-    ending: Option<Ending>,
+    ending: Option<ProcessEnding>,
     /// When and how everything ended.
     finished: Option<(Instant, Finished)>,
     drained: usize,
@@ -80,7 +80,7 @@ pub struct Process {
 
 /// The end that we asked for.
 #[derive(Clone, Copy, Debug)]
-struct Ending {
+struct ProcessEnding {
     since: Instant,
     reason: EndReason,
     nudge_at: Instant,
@@ -88,16 +88,23 @@ struct Ending {
 
 /// One stream of output.
 #[derive(Debug)]
-struct Source {
+struct OutputSource {
     stream: Stream,
     reader: Option<Reader>,
     bytes: u64,
 }
 
 /// A step of [`Process::next`], free of borrows.
-enum Step {
+enum ProcessStep {
     Output { stream: Stream, count: usize },
     Finished,
+}
+
+impl Supervisor {
+    /// The running program itself, even if its file was replaced or deleted since it started.
+    pub fn this_executable() -> Self {
+        Self::at(sys::this_executable())
+    }
 }
 
 impl Process {
@@ -106,7 +113,7 @@ impl Process {
         let limits = command.limits;
         let process = sys::start(command, supervisor).await?;
         let now = Instant::now();
-        let source = |stream, reader| Source {
+        let source = |stream, reader| OutputSource {
             stream,
             reader,
             bytes: 0,
@@ -156,7 +163,7 @@ impl Process {
     pub fn end(&mut self, reason: EndReason) {
         if self.ending.is_none() && self.finished.is_none() {
             let since = Instant::now();
-            self.ending = Some(Ending {
+            self.ending = Some(ProcessEnding {
                 since,
                 reason,
                 nudge_at: since + NUDGE,
@@ -171,27 +178,27 @@ impl Process {
     /// stdin need this to be awaited; the wall limit holds without.
     pub async fn next(&mut self) -> Event<'_> {
         match poll_fn(|context| self.poll_step(context)).await {
-            Step::Output { stream, count } => Event::Output {
+            ProcessStep::Output { stream, count } => Event::Output {
                 stream,
                 bytes: &self.buffer[..count],
             },
-            Step::Finished => {
+            ProcessStep::Finished => {
                 self.control.wait().await;
                 Event::Ended(self.report())
             }
         }
     }
 
-    fn poll_step(&mut self, context: &mut Context<'_>) -> Poll<Step> {
+    fn poll_step(&mut self, context: &mut Context<'_>) -> Poll<ProcessStep> {
         loop {
             self.feed(context);
             self.hear(context);
             self.enforce_time();
             if let Poll::Ready((stream, count)) = self.poll_output(context) {
-                return Poll::Ready(Step::Output { stream, count });
+                return Poll::Ready(ProcessStep::Output { stream, count });
             }
             if self.is_over() {
-                return Poll::Ready(Step::Finished);
+                return Poll::Ready(ProcessStep::Finished);
             }
             let Some(deadline) = self.deadline() else {
                 return Poll::Pending;
@@ -204,7 +211,7 @@ impl Process {
             }
             // Only here, where no output is waiting to be read, may a stream be given up or a process be idle.
             if self.finished.is_some() {
-                return Poll::Ready(Step::Finished);
+                return Poll::Ready(ProcessStep::Finished);
             }
             if self.idle_at().is_some_and(|at| at <= Instant::now()) {
                 self.end(EndReason::Idle);
@@ -357,7 +364,7 @@ impl Process {
     fn report(&self) -> Report {
         let (_, finished) = self.finished.clone().expect("reported when finished only");
         let [stdout, stderr] = &self.outputs;
-        // Output is cut at its limit also if the process was gone before we had read that far.
+        // Output is truncated at its limit even if the process ended before it was read.
         let limit = self.limits.output.unwrap_or(u64::MAX);
         let cut = (stdout.bytes + stderr.bytes > limit).then_some(EndReason::OutputLimit);
         Report {

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, PipeReader, PipeWriter};
+use std::io;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +13,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use crate::sys::{Helper, Streams};
 use crate::{Error, Status};
 
+pub use crate::helper::{QuickCommand, Sink, Source};
+
 /// How long a helper's own background processes may hold its output in silence after it has exited.
 const LINGER: Duration = Duration::from_millis(500);
 
@@ -22,50 +23,6 @@ const LONGEST_LINGER: Duration = Duration::from_secs(5);
 
 /// The default maximum of bytes kept from each stream.
 const CAP: usize = 64 * 1024 * 1024;
-
-/// A helper program to run.
-#[derive(Debug)]
-pub struct QuickCommand {
-    /// A path, or a name that is looked up in `PATH`.
-    pub program: OsString,
-    /// The arguments after the program's name.
-    pub args: Vec<OsString>,
-    /// Its whole environment. Nothing is inherited: ours may hold secrets, and other processes of the same user can
-    /// read the environment of a helper while it runs.
-    pub env: BTreeMap<OsString, OsString>,
-    /// Its working directory; ours if not given.
-    pub cwd: Option<PathBuf>,
-    /// The standard input.
-    pub stdin: Source,
-    /// Where its stdout goes.
-    pub stdout: Sink,
-    /// How many bytes are kept of each collected stream; 64 MiB by default.
-    pub cap: usize,
-}
-
-/// The standard input of a helper.
-#[derive(Debug)]
-pub enum Source {
-    /// Nothing.
-    Null,
-    /// These bytes, then the end.
-    Bytes(Vec<u8>),
-    /// A file from where it stands.
-    File(File),
-    /// The data written to the other end.
-    Pipe(PipeReader),
-}
-
-/// Where a helper's stdout goes.
-#[derive(Debug)]
-pub enum Sink {
-    /// Into [`CommandOutput::stdout`].
-    Collect,
-    /// Into a file, from where it stands.
-    File(File),
-    /// To the reader of the other end.
-    Pipe(PipeWriter),
-}
 
 /// The result of a helper.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,7 +109,7 @@ impl QuickCommand {
 /// Runs a helper to its end. It is killed with its process group (on Windows: its job) when `timeout` passes or the future is
 /// dropped. A failing exit status is not an error.
 pub async fn output(command: QuickCommand, timeout: Duration) -> Result<CommandOutput, Error> {
-    let mut running = Running::start(command)?;
+    let mut running = RunningHelper::start(command)?;
     match tokio::time::timeout(timeout, running.finish()).await {
         Ok(output) => output,
         Err(_elapsed) => {
@@ -172,8 +129,8 @@ pub async fn pipeline(
         program: first.program.clone(),
         source,
     })?;
-    let mut first = Running::start(first.stdout(Sink::Pipe(writer)))?;
-    let mut second = Running::start(second.stdin(Source::Pipe(reader)))?;
+    let mut first = RunningHelper::start(first.stdout(Sink::Pipe(writer)))?;
+    let mut second = RunningHelper::start(second.stdin(Source::Pipe(reader)))?;
     let both = async { tokio::try_join!(first.finish(), second.finish()) };
     match tokio::time::timeout(timeout, both).await {
         Ok(outputs) => outputs,
@@ -190,14 +147,14 @@ pub async fn pipeline(
 }
 
 /// A running helper. If dropped early, it is killed with its descendants.
-struct Running {
+struct RunningHelper {
     program: OsString,
     helper: Helper,
     streams: Option<Streams>,
     cap: usize,
 }
 
-impl Running {
+impl RunningHelper {
     fn start(command: QuickCommand) -> Result<Self, Error> {
         if let Some(cwd) = &command.cwd
             && !cwd.is_dir()

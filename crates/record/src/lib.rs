@@ -3,7 +3,7 @@
 
 #![allow(
     missing_docs,
-    reason = "internal crate: items are documented where the name does not say it all"
+    reason = "internal crate: items are documented if the name is not enough"
 )]
 
 /// The version of Proctor.
@@ -18,5 +18,6 @@ pub mod record;
 pub mod secrets;
 pub mod session;
 pub mod shuffle;
+pub mod text;
 pub mod transcript;
 pub mod usage;

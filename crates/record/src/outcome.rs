@@ -1,5 +1,5 @@
-//! The end of a trial: one closed set of outcomes, and the exit of a process, as data.
-//! Infrastructure failures are separate outcomes, so that they never look like a score.
+//! The end of a trial: a closed set of outcomes, and the exit of a process, as data. Infrastructure
+//! failures are separate outcomes, so that they never look like a score.
 
 mod provider_failure;
 mod reset_time;
@@ -9,16 +9,17 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     provider_failure::{provider_failure, status_in},
-    reset_time::reset_time,
+    reset_time::{LimitReset, limit_reset},
 };
 
-/// What became of a trial.
+/// How a trial ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// The agent ended by itself and said that it was done.
+    /// The agent ended by itself and reported that it was done.
     Completed,
-    /// The agent ended by itself and said that it could not do it (turn limit, exit 2 of an adapter script).
+    /// The agent ended by itself and reported that it was not done (turn limit, exit 2 of an
+    /// adapter script).
     GaveUp,
     /// The agent failed: crashed, exited non-zero, or ended without a result.
     AgentError,
@@ -26,31 +27,31 @@ pub enum Outcome {
     Timeout,
     /// The output limit ended the agent.
     OutputLimit,
-    /// The agent did the same again and again, and was ended for it.
+    /// The agent repeated an action and was ended for it.
     Loop,
-    /// The trial's budget was used up before the agent was done.
+    /// The trial's budget was exhausted before the agent was done.
     BudgetExceeded,
     /// The user or a signal ended the run.
     Interrupted,
     /// Credentials are missing or were refused.
     Auth,
-    /// The provider's rate limit was hit.
+    /// The provider's rate limit was reached.
     RateLimit,
     /// The provider was overloaded.
     Overloaded,
-    /// The provider could not be reached, or the connection broke.
+    /// The provider was unreachable, or the connection failed.
     Network,
-    /// The account's credit or quota is used up.
+    /// The account's credit or quota is exhausted.
     Quota,
-    /// The agent was killed for want of memory.
+    /// The agent was killed because memory ran out.
     OutOfMemory,
-    /// The place where the trial should run could not be made or broke.
+    /// The sandbox could not be created or failed.
     Sandbox,
     /// The agent's program is not installed.
     NotInstalled,
 }
 
-/// The status word of `youbencha-log.json`.
+/// The status in `youbencha-log.json`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -83,7 +84,8 @@ impl Outcome {
         Outcome::NotInstalled,
     ];
 
-    /// Whether this says nothing about the agent: such a trial is never judged.
+    /// Whether the trial is excluded: the outcome says nothing about the agent, and it is never
+    /// judged.
     pub fn is_infrastructure(self) -> bool {
         matches!(
             self,
@@ -98,12 +100,13 @@ impl Outcome {
         )
     }
 
-    /// Whether every other trial of the same agent would end in the same way: a retry is pointless.
+    /// Whether all trials of the same agent would end in the same way, so that a retry is
+    /// pointless.
     pub fn is_hopeless(self) -> bool {
         matches!(self, Outcome::Auth | Outcome::Quota | Outcome::NotInstalled)
     }
 
-    /// The status that the log shows for it.
+    /// The status in the log.
     pub fn status(self) -> Status {
         match self {
             Outcome::Completed => Status::Success,
@@ -112,7 +115,7 @@ impl Outcome {
         }
     }
 
-    /// The word used in files and on the screen.
+    /// The name in files and on the screen.
     pub fn as_str(self) -> &'static str {
         match self {
             Outcome::Completed => "completed",
@@ -135,18 +138,18 @@ impl Outcome {
     }
 }
 
-/// How the agent's process ended, as far as it is known.
+/// How the agent's process ended, as far as known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ending {
-    /// Its exit code, when it exited.
+    /// The exit code, if it exited.
     pub code: Option<i32>,
-    /// The signal that killed it, when one did.
+    /// The signal that killed it, if any.
     pub signal: Option<i32>,
-    /// Why we ended it, when we did.
+    /// Why Proctor ended it, if it did.
     pub ended_by: Option<EndedBy>,
 }
 
-/// The exit of a process in words; a crash is named where the system has only codes for it.
+/// The exit of a process as text; a crash is named if the system has a code for it.
 pub fn exit_in_words(code: i32) -> String {
     let status = proctor_process::Status::Code(code);
     match status.crash() {
@@ -161,24 +164,24 @@ pub fn exit_in_words(code: i32) -> String {
 pub enum EndedBy {
     /// The wall-clock limit.
     WallLimit,
-    /// Nothing was said for the idle limit.
+    /// There was no output for the idle limit.
     IdleLimit,
-    /// Nothing new was said or written for the no-progress limit.
+    /// There was no new event and no changed file for the no-progress limit.
     NoProgress,
-    /// It did the same again and again.
+    /// It repeated an action.
     Loop,
-    /// It wrote more than the output limit.
+    /// It exceeded the output limit.
     OutputLimit,
     /// The run was cancelled.
     Cancelled,
-    /// The session asked for it: the final result was seen, or going on is pointless.
+    /// The session requested it: the result is final, or continuing is pointless.
     Session,
-    /// The process that supervises the agent died; everything that it supervised was killed.
+    /// The supervisor of the agent died; all supervised processes were killed.
     SupervisorLost,
 }
 
 impl EndedBy {
-    /// Whether it was a limit of time.
+    /// Whether it was a time limit.
     pub fn is_time_limit(self) -> bool {
         matches!(
             self,
@@ -192,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_word_of_an_outcome_is_the_one_it_serialises_to() {
+    fn name_of_an_outcome_is_its_serialised_form() {
         for outcome in Outcome::ALL {
             let json = serde_json::to_value(outcome).unwrap();
             assert_eq!(json, outcome.as_str());

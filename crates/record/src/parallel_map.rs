@@ -6,9 +6,9 @@ use std::{
     thread,
 };
 
-/// The most items that a worker processes before it hands over their results.
+/// The maximum number of items that a worker processes before it passes on their results.
 const MAX_CHUNK: usize = 32;
-/// Work that reads files waits for the disk most of the time, so a few more workers than processors help.
+/// Work that reads files mostly waits for the disk, so a few more workers than CPUs help.
 const MIN_WORKERS: usize = 4;
 /// More workers would only wait for the disk and for `take`.
 const MAX_WORKERS: usize = 8;

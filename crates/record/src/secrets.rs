@@ -1,25 +1,25 @@
-//! The secrets of this machine: values of its environment that agents must not see. The key that
-//! a trial has at the gateway stands in their place.
+//! The secrets of this machine: values of its environment that agents must not see. They are
+//! replaced by the trial's gateway key.
 
 use std::{borrow::Cow, collections::BTreeMap, path::Path};
 
-/// Shorter values are not secrets, and replacing them would garble other texts.
+/// Shorter values are not secrets, and replacing them would garble other text.
 const SHORTEST: usize = 8;
-/// A variable with one of these words in its name holds a secret.
+/// Words in the names of variables with secrets.
 const TELLING: [&str; 4] = ["KEY", "TOKEN", "SECRET", "PASSWORD"];
 
-/// Secrets with the names of their variables, longest first: replacing one must not leave a part
-/// of another.
+/// Secrets with the names of their variables, longest first: replacing one must not leave part of
+/// another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Secrets {
     named: Vec<(String, String)>,
 }
 
 impl Secrets {
-    /// The values of variables whose names tell that they are secret, and of those listed.
+    /// The values of variables with a secret-like name, and of those listed.
     pub fn of(env: &BTreeMap<String, String>, listed: &[String]) -> Secrets {
         let named = env.iter().filter(|(name, value)| {
-            // A variable such as `SSH_KEY_FILE` names a place, which is not secret.
+            // A variable such as `SSH_KEY_FILE` contains a path, which is not secret.
             let is_place = value.starts_with('/') && Path::new(value).exists();
             (is_telling(name) || listed.contains(name)) && value.len() >= SHORTEST && !is_place
         });
@@ -27,7 +27,7 @@ impl Secrets {
         Secrets::sorted(named.collect())
     }
 
-    /// Only the secrets whose variables have such a name.
+    /// Only the secrets whose variables have a selected name.
     #[must_use]
     pub fn named(mut self, is_meant: impl Fn(&str) -> bool) -> Secrets {
         self.named.retain(|(name, _)| is_meant(name));
@@ -39,7 +39,7 @@ impl Secrets {
         Secrets { named }
     }
 
-    /// The same with values that have no name.
+    /// The same secrets with additional unnamed values.
     #[must_use]
     pub fn with(self, values: impl IntoIterator<Item = String>) -> Secrets {
         let more = values.into_iter().filter(|value| value.len() >= SHORTEST);
@@ -47,7 +47,7 @@ impl Secrets {
         Secrets::sorted(self.named.into_iter().chain(more).collect())
     }
 
-    /// The same without the values of these variables.
+    /// The same secrets without the values of these variables.
     #[must_use]
     pub fn without(mut self, allowed: &BTreeMap<String, String>) -> Secrets {
         self.named
@@ -55,7 +55,7 @@ impl Secrets {
         self
     }
 
-    /// The names of the variables whose values are in `bytes`.
+    /// The names of the variables whose values occur in `bytes`.
     pub fn found_in(&self, bytes: &[u8]) -> Vec<&str> {
         let is_in = |value: &str| memchr::memmem::find(bytes, value.as_bytes()).is_some();
         let found = self.named.iter().filter(|(_, value)| is_in(value));
@@ -75,7 +75,7 @@ impl Secrets {
             })
     }
 
-    /// The same for the content of a file.
+    /// The content of a file with every secret replaced.
     pub fn replace_bytes(&self, mut bytes: Vec<u8>, with: &str) -> Vec<u8> {
         for (_, value) in &self.named {
             let finder = memchr::memmem::Finder::new(value.as_bytes());
@@ -96,7 +96,8 @@ impl Secrets {
     }
 }
 
-fn is_telling(name: &str) -> bool {
+/// Whether a variable of this name holds a secret.
+pub fn is_telling(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     TELLING.iter().any(|word| name.contains(word))
 }
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn an_allowed_variable_is_left_alone() {
+    fn allowed_variable_is_not_replaced() {
         let allowed = BTreeMap::from([("A_KEY".to_owned(), "value-of-a".to_owned())]);
         let secrets =
             secrets(&[("A_KEY", "value-of-a"), ("B_KEY", "value-of-b")]).without(&allowed);

@@ -1,6 +1,6 @@
-//! A session: the adapter's reading of one agent's output. It is fed lines, tells what it
-//! understood as events, may answer the agent, and draws the conclusion at the end.
-//! Sessions do no I/O and never fail: what they do not understand is counted.
+//! A session: the adapter's reading of one agent's output. It gets lines, reports events, may
+//! answer the agent, and returns a conclusion at the end. Sessions do no I/O and never fail:
+//! unknown input is counted.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{
     usage::Usage,
 };
 
-/// Where a line came from.
+/// The source of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The agent's standard output (also a PTY).
@@ -26,62 +26,61 @@ pub enum Source {
 
 /// The adapter's reading of one agent's output.
 pub trait Session: Send {
-    /// The way to the agent is open: standard input at the start, or a socket at each
-    /// connection. A session that drives the agent speaks first here.
+    /// The connection to the agent is open: standard input at the start, or a socket at each
+    /// connection. A session that drives the agent sends its first message here.
     fn on_open(&mut self, _host: &mut dyn SessionHost) {}
 
-    /// One whole line, without its line end.
+    /// One complete line, without its line end.
     fn on_line(&mut self, source: Source, line: &[u8], host: &mut dyn SessionHost);
 
-    /// Whether the session takes several lines at once, by `on_block`, from now on.
+    /// Whether the session accepts several lines at once, by `on_block`, from now on.
     fn takes_blocks(&self) -> bool {
         false
     }
 
-    /// Whole lines with their line ends, of a session that takes several at once.
+    /// Complete lines with their line ends, for a session that accepts several at once.
     fn on_block(&mut self, _source: Source, _lines: &[u8], _host: &mut dyn SessionHost) {}
 
-    /// A line too long to be parsed went by; it is in the raw log only.
+    /// A line that is too long to be parsed; it is only in the raw log.
     fn on_oversized_line(&mut self, source: Source, bytes: u64);
 
-    /// A file that `Launch::collect` names: read after all output and before `finish`. Missing
-    /// files are skipped.
+    /// A file of `Launch::collect`: read after all output and before `finish`. Missing files are
+    /// skipped.
     fn on_file(&mut self, _path: &Utf8Path, _bytes: &[u8], _host: &mut dyn SessionHost) {}
 
-    /// The process has ended and all its output was seen.
+    /// The process has ended and all of its output was read.
     fn finish(self: Box<Self>, ending: &Ending, host: &mut dyn SessionHost) -> Conclusion;
 }
 
-/// The actions of a session.
+/// The actions that a session can request.
 pub trait SessionHost {
-    /// Tell what was understood.
+    /// Reports an event.
     fn event(&mut self, event: SessionEvent<'_>);
-    /// Send bytes to the agent (standard input, or the socket).
+    /// Sends bytes to the agent (standard input, or the socket).
     fn reply(&mut self, bytes: Vec<u8>);
-    /// Close the agent's standard input: nothing more will be asked of it.
+    /// Closes the agent's standard input: there are no further requests.
     fn close_input(&mut self);
-    /// End the agent when it has not ended by itself within `grace`.
+    /// Ends the agent if it has not ended by itself within `grace`.
     fn end_within(&mut self, grace: Duration);
 }
 
-/// Text that is on its way to the log: borrowed as it stands in the agent's JSON where that
-/// is possible, because unescaping and escaping again is most of the cost of a large session.
+/// Text for the log: borrowed from the agent's JSON if possible, because unescaping and escaping
+/// again is most of the cost of a large session.
 #[derive(Clone, Copy, Debug)]
 pub enum Text<'a> {
     /// Plain text.
     Plain(&'a str),
-    /// A JSON string literal, quotes included. It may come from anywhere: what is between
-    /// the quotes need not be well-formed.
+    /// A JSON string literal, including quotes. Its content is untrusted and may be malformed.
     JsonString(&'a str),
     /// The text of any JSON value (tool arguments, structured results).
     Json(&'a str),
 }
 
-/// Who speaks in a message.
+/// The author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// The prompt, or text put in for the user.
+    /// The prompt, or text on behalf of the user.
     User,
     /// The model.
     Assistant,
@@ -89,18 +88,18 @@ pub enum Role {
     System,
 }
 
-/// What kind of thing a message says.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageKind {
-    /// Something said.
+    /// A text.
     #[default]
     Text,
-    /// Something thought.
+    /// A thought.
     Thinking,
 }
 
-/// Something that a session understood.
+/// An event of a session.
 #[derive(Clone, Copy, Debug)]
 pub enum SessionEvent<'a> {
     /// The running agent, once known.
@@ -114,52 +113,72 @@ pub enum SessionEvent<'a> {
     },
     /// A message or a thought.
     Message {
-        /// Who.
+        /// The author.
         role: Role,
-        /// Said or thought.
+        /// A text or a thought.
         kind: MessageKind,
-        /// What.
+        /// The content.
         content: Text<'a>,
-        /// When, if the agent told.
+        /// The time, if the agent reports it.
         timestamp: Option<&'a str>,
-        /// The tool call that started the sub-agent who speaks.
+        /// The tool call that started the sub-agent that wrote it.
         parent: Option<&'a str>,
     },
-    /// The agent uses a tool.
+    /// The next part of a message that is still being written. The whole message follows.
+    Partial(Text<'a>),
+    /// A tool call of the agent.
     ToolCall {
-        /// The call's id, to be found again in its result.
+        /// The call's id, which its result repeats.
         id: Option<&'a str>,
         /// The tool.
         name: &'a str,
         /// Its arguments.
         arguments: Text<'a>,
-        /// The tool call that started the sub-agent who calls.
+        /// The tool call that started the calling sub-agent.
         parent: Option<&'a str>,
     },
-    /// A tool answered.
+    /// A tool's result.
     ToolResult {
-        /// The call that it answers.
+        /// The id of the call.
         id: &'a str,
-        /// The answer; `None` when it was empty.
+        /// The content; `None` if it is empty.
         content: Option<Text<'a>>,
         /// Whether the tool failed.
         is_error: bool,
     },
     /// Usage so far, for the progress display.
     Progress {
-        /// Tokens in, cached ones included.
+        /// Tokens in, without cached ones.
         input_tokens: u64,
-        /// Tokens out.
+        /// Output tokens.
         output_tokens: u64,
     },
-    /// Anything else worth a line of progress: a retry, a hook, a compaction, a denial.
+    /// The MCP servers of the session, once the agent says which it reached.
+    McpServers(&'a [McpServer]),
+    /// A note for the progress display: a retry, a hook, a compaction, a denial.
     Note(&'a str),
+}
+
+/// An MCP server, as the agent reports it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct McpServer {
+    /// Its name in the configuration.
+    pub name: String,
+    /// The agent's word for its state, such as `connected` or `failed`.
+    pub status: String,
+}
+
+impl McpServer {
+    /// Whether the agent can use its tools. A server that is still connecting may become usable.
+    pub fn is_usable(&self) -> bool {
+        matches!(self.status.as_str(), "connected" | "pending")
+    }
 }
 
 /// The conclusion of a session after the agent's end.
 #[derive(Clone, Debug)]
 pub struct Conclusion {
-    /// The outcome of the trial, as far as the session knows.
+    /// The outcome of the trial, according to the session.
     pub outcome: Outcome,
     /// The agent's version.
     pub version: Option<String>,
@@ -167,22 +186,22 @@ pub struct Conclusion {
     pub model: Option<String>,
     /// The agent's own id of the session.
     pub session_id: Option<String>,
-    /// How many turns it took, by the agent's account.
+    /// The number of turns, according to the agent.
     pub turns: Option<u64>,
-    /// The usage; `None` is unknown.
+    /// The usage; `None` if unknown.
     pub usage: Option<Usage>,
-    /// The agent's last word.
+    /// The agent's last message.
     pub final_text: Option<String>,
     /// The errors, with codes.
     pub errors: Vec<LogError>,
-    /// What was counted on the way.
+    /// Counts from the output.
     pub counts: Counts,
-    /// When it happened, by the agent's account.
+    /// The times, according to the agent.
     pub times: AgentTimes,
 }
 
 impl Conclusion {
-    /// The conclusion of a session without data except its end.
+    /// A conclusion with only an outcome and errors.
     pub fn of(outcome: Outcome, errors: Vec<LogError>) -> Conclusion {
         Conclusion {
             outcome,
@@ -199,38 +218,38 @@ impl Conclusion {
     }
 }
 
-/// When a session happened, by the timestamps and durations in the agent's own output. A
-/// recorded output has no others.
+/// The times of a session, from the timestamps and durations in the agent's own output. Recorded
+/// output has no others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentTimes {
     /// The first timestamp in the output.
     pub first: Option<String>,
     /// The last timestamp in the output.
     pub last: Option<String>,
-    /// How long the agent says that it worked.
+    /// The duration that the agent reports.
     pub duration_ms: Option<u64>,
 }
 
-/// Things that a session counts on the way.
+/// Counts of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counts {
-    /// API calls that the agent tried again.
+    /// API calls that the agent retried.
     pub retries: u64,
-    /// Events of a kind that the adapter does not know; they are in the raw log.
+    /// Events of an unknown kind; they are in the raw log.
     pub unknown_events: u64,
-    /// Lines that should have been events and were not.
+    /// Lines that should be events and are malformed.
     pub malformed_lines: u64,
-    /// Lines too long to be parsed.
+    /// Lines that are too long to be parsed.
     pub oversized_lines: u64,
-    /// Tool uses that were refused.
+    /// Refused tool calls.
     pub permission_denials: u64,
-    /// Times that the agent compacted its context.
+    /// Compactions of the context.
     pub compactions: u64,
     /// Hook events.
     pub hooks: u64,
-    /// Tool calls made by sub-agents.
+    /// Tool calls of sub-agents.
     pub subagent_tool_calls: u64,
-    /// Tool results whose call was not seen; they are in the log as calls of an unknown tool.
+    /// Tool results without a call; they are in the log as calls of an unknown tool.
     #[serde(default)]
     pub unmatched_results: u64,
 }
@@ -254,15 +273,15 @@ impl std::iter::Sum for Counts {
 /// One entry of the log's `errors`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LogError {
-    /// What went wrong, and what to do about it.
+    /// The error, and how to fix it.
     pub message: String,
-    /// When it was noticed. Sessions have no clock and may leave it out; the log then says
-    /// when the execution was complete.
+    /// The time of the error. Sessions have no clock and may omit it; the log then has the time of
+    /// the end.
     pub timestamp: Option<String>,
-    /// A code to act on, upper case with underscores.
+    /// A machine-readable code, upper case with underscores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// A stack trace, where the agent printed one.
+    /// A stack trace, if the agent printed one.
     #[serde(
         default,
         rename = "stackTrace",

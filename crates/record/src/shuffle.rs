@@ -1,18 +1,18 @@
-//! A shuffle that gives the same order for the same seed, on every machine and in every version.
+//! A shuffle with the same order for the same seed, on every machine and in every version.
 
-/// A source of random numbers (SplitMix64): small, fast, and fixed for good.
+/// A random number generator (SplitMix64): small, fast, and stable.
 #[derive(Clone, Debug)]
 pub struct Shuffle {
     state: u64,
 }
 
 impl Shuffle {
-    /// One that starts from this seed.
+    /// A generator with this seed.
     pub fn new(seed: u64) -> Shuffle {
         Shuffle { state: seed }
     }
 
-    /// Put a list into a random order.
+    /// Shuffles a list.
     pub fn apply<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));
@@ -21,9 +21,9 @@ impl Shuffle {
 
     /// A number from 0 to `bound` - 1.
     pub fn below(&mut self, bound: usize) -> usize {
-        // The bias of the remainder is far below what any suite could notice.
-        let bound = u64::try_from(bound).expect("a length fits");
-        usize::try_from(self.next_u64() % bound).expect("it is below a length")
+        // The bias of the remainder is negligible for any suite.
+        let bound = u64::try_from(bound).expect("a length fits into u64");
+        usize::try_from(self.next_u64() % bound).expect("the value is less than a length")
     }
 
     /// The next random bits.
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_is_an_order_and_nothing_is_lost() {
+    fn shuffle_is_a_permutation_that_depends_on_the_seed() {
         let order = |seed| {
             let mut items: Vec<u32> = (0..20).collect();
             Shuffle::new(seed).apply(&mut items);
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn the_numbers_are_those_of_the_published_generator() {
+    fn numbers_match_the_published_generator() {
         let mut shuffle = Shuffle::new(1_234_567);
         assert_eq!(shuffle.next_u64(), 6_457_827_717_110_365_317);
         assert_eq!(shuffle.next_u64(), 3_203_168_211_198_807_973);

@@ -1,5 +1,5 @@
-//! Tokens and money, with where each figure came from. Unknown is `None`, never zero;
-//! money is whole nano-dollars, so that sums are exact.
+//! Tokens and money, with the source of each figure. Unknown is `None`, never zero; money is in
+//! whole nano-dollars, so that sums are exact.
 
 use std::{borrow::Cow, collections::BTreeMap, iter::Sum, ops::Add};
 
@@ -13,7 +13,7 @@ const NANOS_PER_DOLLAR: f64 = 1e9;
 pub struct Usd(i64);
 
 impl Usd {
-    /// The amount nearest to `dollars`, or `None` if it is not an amount (NaN, infinite, too
+    /// The nearest amount to `dollars`; `None` if it is not a valid amount (NaN, infinite, too
     /// large).
     #[expect(
         clippy::cast_possible_truncation,
@@ -24,7 +24,7 @@ impl Usd {
         (nanos.abs() < 9e18).then_some(Usd(nanos as i64))
     }
 
-    /// The amount in dollars, for showing.
+    /// The amount in dollars, for display.
     pub fn dollars(self) -> f64 {
         self.0 as f64 / NANOS_PER_DOLLAR
     }
@@ -57,7 +57,8 @@ impl Serialize for Usd {
 impl<'de> Deserialize<'de> for Usd {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Usd, D::Error> {
         let dollars = f64::deserialize(deserializer)?;
-        Usd::from_dollars(dollars).ok_or_else(|| serde::de::Error::custom("not an amount of money"))
+        Usd::from_dollars(dollars)
+            .ok_or_else(|| serde::de::Error::custom("invalid amount of money"))
     }
 }
 
@@ -70,31 +71,31 @@ impl JsonSchema for Usd {
     }
 }
 
-/// Where usage figures came from.
+/// The source of usage figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum UsageSource {
     /// The agent's own final account of the session.
     ResultEvent,
-    /// Added up from the messages that were seen; nothing final came.
+    /// The sum over the messages; there was no final account.
     Messages,
     /// Read from lines of a plain-text transcript.
     Text,
-    /// A file that the agent left behind.
+    /// A file of the agent.
     Sidecar,
-    /// The gateway, which saw every call.
+    /// The gateway, which observes every call.
     Gateway,
-    /// Added up over iterations whose figures came from different places.
+    /// The sum over iterations with different sources.
     Iterations,
 }
 
-/// Tokens and cost. `None` is unknown.
+/// Tokens and cost. `None` means unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Figures {
-    /// Tokens sent, cached ones not included.
+    /// Input tokens, without cached ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_tokens: Option<u64>,
-    /// Tokens received.
+    /// Output tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_tokens: Option<u64>,
     /// Input plus output.
@@ -106,20 +107,20 @@ pub struct Figures {
     /// Tokens written to the prompt cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_creation_tokens: Option<u64>,
-    /// What it cost, by the agent's own account.
+    /// The cost, according to the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<Usd>,
 }
 
-/// What a trial used, over all models, sub-agents included.
+/// The usage of a trial, over all models and sub-agents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
     /// The totals.
     #[serde(flatten)]
     pub total: Figures,
-    /// Where these figures came from.
+    /// The source of these figures.
     pub source: UsageSource,
-    /// True when the session was cut off: the real figures are at least these.
+    /// Whether the session was interrupted: the figures are lower bounds.
     #[serde(default)]
     pub lower_bound: bool,
     /// The same, for each model.
@@ -128,15 +129,26 @@ pub struct Usage {
 }
 
 impl Figures {
-    /// All tokens that went in and out, cached ones included; `None` when unknown.
-    pub fn all_tokens(&self) -> Option<u64> {
-        let both = self.input_tokens?.saturating_add(self.output_tokens?);
-        let cached = [self.cache_read_tokens, self.cache_creation_tokens];
-        let cached = cached.into_iter().flatten();
-        Some(cached.fold(both, u64::saturating_add))
+    /// The figure that is called *tokens* everywhere: input plus output, without cached input; `None` when unknown.
+    pub fn tokens(&self) -> Option<u64> {
+        Some(self.input_tokens?.saturating_add(self.output_tokens?))
     }
 
-    /// The sum. A figure that is unknown for one is unknown for both.
+    /// Input that was read from or written to the prompt cache; `None` when both are unknown.
+    pub fn cached_tokens(&self) -> Option<u64> {
+        match (self.cache_read_tokens, self.cache_creation_tokens) {
+            (None, None) => None,
+            (read, written) => Some(read.unwrap_or(0).saturating_add(written.unwrap_or(0))),
+        }
+    }
+
+    /// Tokens and cached tokens together, as Thunderdome counts them; `None` when unknown.
+    pub fn all_tokens(&self) -> Option<u64> {
+        let cached = self.cached_tokens().unwrap_or(0);
+        Some(self.tokens()?.saturating_add(cached))
+    }
+
+    /// The sum. A figure that is unknown in one is unknown in the sum.
     #[must_use]
     pub fn plus(&self, other: &Figures) -> Figures {
         let sum = |one: Option<u64>, other: Option<u64>| Some(one?.saturating_add(other?));
@@ -153,7 +165,7 @@ impl Figures {
         }
     }
 
-    /// Figures by name, each name's together.
+    /// Adds figures by name.
     pub fn merge(into: &mut BTreeMap<String, Figures>, more: &BTreeMap<String, Figures>) {
         for (name, figures) in more {
             match into.get_mut(name) {
@@ -165,13 +177,13 @@ impl Figures {
 }
 
 impl Usage {
-    /// Whether the agent itself gave these figures.
+    /// Whether the agent itself reported these figures.
     pub fn is_own(&self) -> bool {
         self.source != UsageSource::Gateway
     }
 
-    /// The figures that reports and limits use: the gateway's where it counted any, else the
-    /// agent's own. A cost that the gateway has no price for is the agent's.
+    /// The figures that reports and limits use: the gateway's if it counted any, else the agent's
+    /// own. The agent's cost is used if the gateway has no price.
     pub fn settled(own: Option<&Usage>, gateway: Option<Usage>) -> Option<Usage> {
         let Some(mut counted) = gateway else {
             return own.cloned();
@@ -181,12 +193,17 @@ impl Usage {
         Some(counted)
     }
 
-    /// All tokens that went in and out, cached ones included; `None` when unknown.
-    pub fn all_tokens(&self) -> Option<u64> {
-        self.total.all_tokens()
+    /// Input plus output, without cached input; `None` when unknown.
+    pub fn tokens(&self) -> Option<u64> {
+        self.total.tokens()
     }
 
-    /// All of them together; `None` of none.
+    /// Input that was read from or written to the prompt cache; `None` when unknown.
+    pub fn cached_tokens(&self) -> Option<u64> {
+        self.total.cached_tokens()
+    }
+
+    /// The sum; `None` for an empty list.
     pub fn sum(all: &[&Usage]) -> Option<Usage> {
         let (first, rest) = all.split_first()?;
         let mut sum = (*first).clone();
@@ -207,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sum_is_known_when_every_part_is() {
+    fn sum_is_known_if_all_parts_are() {
         let usage = |cost: Option<f64>, source| Usage {
             total: Figures {
                 input_tokens: Some(3),
@@ -231,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gateways_figures_win_and_the_agents_fill_in_a_cost_without_a_price() {
+    fn gateway_figures_take_precedence_except_for_unknown_prices() {
         let usage = |tokens, cost: Option<f64>, source| Usage {
             total: Figures {
                 input_tokens: Some(tokens),
@@ -245,30 +262,30 @@ mod tests {
         let own = usage(1, Some(0.1), UsageSource::Sidecar);
         let priced = usage(100, Some(2.0), UsageSource::Gateway);
         let unpriced = usage(100, None, UsageSource::Gateway);
-        let told = |own: Option<&Usage>, gateway: Option<&Usage>| {
+        let reported = |own: Option<&Usage>, gateway: Option<&Usage>| {
             let settled = Usage::settled(own, gateway.cloned())?;
             let cost = settled.total.cost_usd.map(Usd::dollars);
             Some((settled.source, settled.total.input_tokens?, cost))
         };
         let gateway = UsageSource::Gateway;
         assert_eq!(
-            told(Some(&own), Some(&priced)),
+            reported(Some(&own), Some(&priced)),
             Some((gateway, 100, Some(2.0)))
         );
         assert_eq!(
-            told(Some(&own), Some(&unpriced)),
+            reported(Some(&own), Some(&unpriced)),
             Some((gateway, 100, Some(0.1)))
         );
-        assert_eq!(told(None, Some(&unpriced)), Some((gateway, 100, None)));
+        assert_eq!(reported(None, Some(&unpriced)), Some((gateway, 100, None)));
         assert_eq!(
-            told(Some(&own), None),
+            reported(Some(&own), None),
             Some((UsageSource::Sidecar, 1, Some(0.1)))
         );
-        assert_eq!(told(None, None), None);
+        assert_eq!(reported(None, None), None);
     }
 
     #[test]
-    fn all_tokens_count_all_four_kinds() {
+    fn tokens_are_input_and_output_and_cached_input_is_apart() {
         let mut figures = Figures {
             input_tokens: Some(1),
             output_tokens: Some(20),
@@ -276,22 +293,25 @@ mod tests {
             cache_creation_tokens: Some(4000),
             ..Figures::default()
         };
-        assert_eq!(figures.all_tokens(), Some(4321));
+        let tokens = |it: &Figures| (it.tokens(), it.cached_tokens(), it.all_tokens());
+        assert_eq!(tokens(&figures), (Some(21), Some(4300), Some(4321)));
         figures.cache_read_tokens = None;
-        assert_eq!(figures.all_tokens(), Some(4021));
+        assert_eq!(tokens(&figures), (Some(21), Some(4000), Some(4021)));
+        figures.cache_creation_tokens = None;
+        assert_eq!(tokens(&figures), (Some(21), None, Some(21)));
         figures.output_tokens = None;
-        assert_eq!(figures.all_tokens(), None);
+        assert_eq!(tokens(&figures), (None, None, None));
     }
 
     #[test]
-    fn money_read_from_a_binary_float_is_the_decimal_that_was_meant() {
+    fn money_is_rounded_to_the_nearest_nano_dollar() {
         let cost: Usd = serde_json::from_str("0.015300000000000001").unwrap();
         assert_eq!(cost.nanos(), 15_300_000);
         assert_eq!(serde_json::to_string(&cost).unwrap(), "0.0153");
     }
 
     #[test]
-    fn what_is_no_amount_is_refused() {
+    fn invalid_amounts_are_refused() {
         assert_eq!(Usd::from_dollars(f64::NAN), None);
         assert_eq!(Usd::from_dollars(1e12), None);
     }

@@ -1,5 +1,5 @@
-//! Saved baselines: the rows of a run's trials in one small file, to be kept in a repo and
-//! compared with long after the run is gone.
+//! Saved baselines: the rows of a run's trials in one small file, to be kept in a repo and compared
+//! with long after the run.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
@@ -28,40 +28,40 @@ pub struct Baseline {
     pub trials: Trials,
 }
 
-/// A baseline cannot be used.
+/// Why a baseline is not usable.
 #[derive(Debug, thiserror::Error)]
 pub enum BaselineError {
-    /// Its name would be no file's.
-    #[error("`{name}` is no name for a baseline")]
+    /// The name is not a valid file name.
+    #[error("invalid baseline name `{name}`")]
     Name {
-        /// As given.
+        /// The name.
         name: String,
     },
-    /// There is one of this name.
+    /// The name exists.
     #[error("the baseline {name} already exists")]
     Exists {
         /// Its name.
         name: String,
     },
-    /// The file is not there, or is none of ours.
-    #[error("{path} is no baseline")]
+    /// The file does not exist, or is not a baseline.
+    #[error("invalid baseline {path}")]
     Unreadable {
         /// The file.
         path: Utf8PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// It could not be written.
+    /// The file could not be written.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Whether a baseline of this name is replaced.
+/// Whether an existing baseline is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overwrite {
-    /// It stays as it is.
+    /// It is kept.
     Never,
-    /// The new one takes its place.
+    /// It is replaced.
     Replace,
 }
 
@@ -76,7 +76,7 @@ impl Baseline {
         }
     }
 
-    /// Its file in a folder of baselines.
+    /// The path of a baseline in a directory.
     pub fn path(folder: &Utf8Path, name: &str) -> Result<Utf8PathBuf, BaselineError> {
         let is_name = !name.is_empty() && !name.starts_with('.') && name.len() <= 100;
         if is_name && name.chars().all(is_name_char) {
@@ -87,7 +87,7 @@ impl Baseline {
         }
     }
 
-    /// Write it into a folder of baselines.
+    /// Writes it to a directory of baselines.
     pub fn save(
         &self,
         folder: &Utf8Path,
@@ -107,7 +107,7 @@ impl Baseline {
         Ok(path)
     }
 
-    /// Read one.
+    /// Reads a baseline.
     pub fn load(path: &Utf8Path) -> Result<Baseline, BaselineError> {
         let failed = |source| BaselineError::Unreadable {
             path: path.to_owned(),
@@ -119,12 +119,12 @@ impl Baseline {
         if baseline.is_sound() {
             Ok(baseline)
         } else {
-            let reason = "a trial names an agent, task or run that is not in it";
+            let reason = "a trial refers to an unknown agent, task or run";
             Err(failed(std::io::Error::other(reason)))
         }
     }
 
-    /// All baselines of a folder that can be read, by name.
+    /// All readable baselines of a directory, by name.
     pub fn list(folder: &Utf8Path) -> Vec<Baseline> {
         let entries = folder.read_dir_utf8().into_iter().flatten().flatten();
         let mut found: Vec<Baseline> = entries
@@ -135,7 +135,7 @@ impl Baseline {
         found
     }
 
-    /// Whether what trials name is there, and they lie in the order of rows.
+    /// Whether all references of trials are valid, and trials are in order.
     fn is_sound(&self) -> bool {
         let rows = &self.trials;
         let known = rows.trials.iter().all(|trial| {

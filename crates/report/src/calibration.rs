@@ -1,5 +1,5 @@
-//! The floor and the ceiling of each task of a run, from the trials of those who do nothing and of
-//! the reference solution, and scores on the scale between them.
+//! The floor and the ceiling of each task of a run, from the trials of the null agent and of the
+//! reference solution, and scores on the scale between them.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ pub struct TaskSummary {
     pub problems: Vec<String>,
 }
 
-/// Measure each task, and put every score on the scale between its floor and its ceiling.
+/// Measures each task, and converts every score to the scale between its floor and its ceiling.
 pub fn calibrate(trials: &mut [TrialSummary]) -> Vec<TaskSummary> {
     let names: BTreeSet<String> = trials.iter().map(|trial| trial.task.clone()).collect();
     let mut tasks = Vec::new();
@@ -49,13 +49,13 @@ fn measure(name: &str, trials: &[TrialSummary]) -> (TaskSummary, Option<Calibrat
         .iter()
         .any(|trial| trial.status == TrialStatus::Passed)
     {
-        problems.push("the null agent passes it".to_owned());
+        problems.push("the null agent passes the task".to_owned());
     }
     if oracles
         .iter()
         .any(|trial| trial.status == TrialStatus::Failed)
     {
-        problems.push("the reference solution does not pass it".to_owned());
+        problems.push("the reference solution does not pass the task".to_owned());
     }
     let calibration = floor
         .zip(ceiling)
@@ -72,7 +72,7 @@ fn measure(name: &str, trials: &[TrialSummary]) -> (TaskSummary, Option<Calibrat
     (task, calibration.and_then(Result::ok))
 }
 
-/// The mean of the scores that are known.
+/// The mean of the known scores.
 fn mean(trials: &[&TrialSummary]) -> Option<f64> {
     let scores: Vec<f64> = trials.iter().filter_map(|trial| trial.score).collect();
     (!scores.is_empty()).then(|| scores.iter().sum::<f64>() / scores.len() as f64)
@@ -98,12 +98,13 @@ mod tests {
             usage: None,
             cost_usd: None,
             error: None,
+            reason: None,
             replay: None,
         }
     }
 
     #[test]
-    fn a_score_lies_between_doing_nothing_and_the_reference_solution() {
+    fn scores_are_normalised_between_floor_and_ceiling() {
         let mut trials = [
             trial("null", TrialStatus::Failed, Some(0.2)),
             trial("oracle", TrialStatus::Passed, Some(1.0)),
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_tells_nothing_is_named_as_broken() {
+    fn broken_tasks_are_reported() {
         let mut trials = [
             trial("null", TrialStatus::Passed, Some(1.0)),
             trial("oracle", TrialStatus::Failed, Some(0.5)),
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn without_null_and_oracle_there_is_no_scale() {
+    fn scores_are_not_normalised_without_null_and_oracle() {
         let mut trials = [trial("some", TrialStatus::Failed, Some(0.6))];
         let tasks = calibrate(&mut trials);
         assert_eq!((tasks[0].floor, tasks[0].ceiling), (None, None));

@@ -1,9 +1,9 @@
-//! Two agents compared, metric by metric, on the tasks that both tried: what got better or worse,
-//! by how much, and how sure that is.
+//! Compares two agents, metric by metric, on the tasks that both tried: the changes, with their
+//! confidence intervals.
 
 use std::collections::BTreeMap;
 
-use proctor_record::{parallel_map::parallel_map, record::TrialStatus};
+use proctor_record::{parallel_map::parallel_map, record::TrialStatus, text::counted};
 use serde::Serialize;
 
 use super::{
@@ -11,11 +11,12 @@ use super::{
         agent::{Role, Row, cost, duration, tokens},
         report::Basis,
     },
-    trials::{TaskRow, Trial, Trials},
+    trials::{AgentRow, TaskRow, Trial, Trials},
 };
+use crate::definitions::{Defined, shared_keys};
 use crate::stats::{
-    Comparison, Effect, Interval, Level, McNemar, Paired, Passes, Power, Scores, Told, Within,
-    mcnemar, within_tasks,
+    Comparison, Effect, Interval, Level, McNemar, Paired, Passes, Power, Scores, Significance,
+    Within, mcnemar, within_tasks,
 };
 
 /// The compared metric.
@@ -24,18 +25,18 @@ use crate::stats::{
 pub enum Metric {
     /// The score.
     Score,
-    /// The share of trials that passed.
+    /// The fraction of passed trials.
     Passed,
     /// Dollars.
     Cost,
-    /// Seconds that the agent worked.
+    /// The duration of the agent in seconds.
     Time,
-    /// Tokens, cached ones included.
+    /// Tokens: input plus output, without cached input.
     Tokens,
 }
 
 impl Metric {
-    /// All of them, in the order in which they are shown.
+    /// All metrics, in display order.
     pub const ALL: [Metric; 5] = [
         Metric::Score,
         Metric::Passed,
@@ -44,7 +45,7 @@ impl Metric {
         Metric::Tokens,
     ];
 
-    /// The word for it.
+    /// The name.
     pub fn as_str(self) -> &'static str {
         match self {
             Metric::Score => "score",
@@ -55,7 +56,7 @@ impl Metric {
         }
     }
 
-    /// Whether more of it is better.
+    /// Whether higher is better.
     pub fn is_gain(self) -> bool {
         matches!(self, Metric::Score | Metric::Passed)
     }
@@ -75,61 +76,63 @@ impl Metric {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// Tasks like these: there are enough of them.
+    /// Similar tasks: the sample is large enough.
     TasksLikeThese,
-    /// Exactly these tasks: there are too few to speak of others, but they were tried often.
+    /// Exactly these tasks: there are too few to generalize, but they have many trials.
     ExactlyTheseTasks,
 }
 
-/// How one metric changed.
+/// The change of one metric.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Change {
-    /// Which.
+    /// The metric.
     pub metric: Metric,
-    /// The baseline's mean over shared tasks, every task counting the same.
+    /// The baseline's mean over shared tasks, with equal weight for all tasks.
     pub baseline: f64,
-    /// The candidate's.
+    /// The candidate's mean.
     pub candidate: f64,
-    /// The candidate's less the baseline's.
+    /// The candidate's mean minus the baseline's.
     pub difference: f64,
-    /// Where the difference may lie; null where no task differs from another.
+    /// The confidence interval of the difference; null if no task differs from another.
     pub interval: Option<Interval>,
-    /// How likely so large a difference is between agents that are alike.
+    /// The probability of a difference at least as large between equal agents.
     pub p_value: f64,
-    /// The smallest p-value that so many tasks and trials can give.
+    /// The smallest possible p-value with this many tasks and trials.
     pub smallest_p: f64,
     /// The conclusion.
-    pub told: Told,
+    #[serde(rename = "told")]
+    pub significance: Significance,
     /// Its scope.
     pub scope: Scope,
-    /// How large it is, free of its unit.
+    /// The standardized effect size.
     pub effect: Option<Effect>,
     /// The sample size needed for a conclusion.
     pub power: Option<Power>,
-    /// How many tasks both tried.
+    /// The number of shared tasks.
     pub tasks: usize,
     /// Tasks that only one of them tried.
     pub left_out: usize,
     /// The baseline's trials of all its tasks.
     pub baseline_trials: usize,
-    /// The candidate's.
+    /// The candidate's trials.
     pub candidate_trials: usize,
-    /// The difference with excluded trials as 0; null unless it is a score and there are some.
+    /// The difference with excluded trials as 0; null for other metrics and without excluded
+    /// trials.
     pub difference_excluded_as_zero: Option<f64>,
 }
 
 impl Change {
-    /// The difference as a share of the baseline; `None` when that is 0.
+    /// The difference relative to the baseline; `None` if that is 0.
     pub fn relative(&self, difference: f64) -> Option<f64> {
         (self.baseline.abs() > 0.0).then(|| difference / self.baseline.abs())
     }
 
-    /// Whether the change is for the better; `None` when nothing can be claimed.
+    /// Whether the change is an improvement; `None` if it is not significant.
     pub fn is_better(&self) -> Option<bool> {
-        match self.told {
-            Told::Higher => Some(self.metric.is_gain()),
-            Told::Lower => Some(!self.metric.is_gain()),
-            Told::NotApart | Told::TooFew => None,
+        match self.significance {
+            Significance::Higher => Some(self.metric.is_gain()),
+            Significance::Lower => Some(!self.metric.is_gain()),
+            Significance::NotApart | Significance::TooFew => None,
         }
     }
 }
@@ -141,16 +144,16 @@ pub struct Side<'a> {
     pub label: &'a str,
     /// The trials.
     pub trials: &'a Trials,
-    /// The number of the agent.
+    /// The index of the agent.
     pub agent: usize,
 }
 
 /// Two agents compared.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Versus {
-    /// The baseline, and where it comes from.
+    /// The baseline's label.
     pub baseline: String,
-    /// The candidate, and where it comes from.
+    /// The candidate's label.
     pub candidate: String,
     /// The metrics that both have.
     pub changes: Vec<Change>,
@@ -162,14 +165,15 @@ pub struct Versus {
     pub notes: Vec<String>,
 }
 
-/// Compare each pair of agents, side by side.
+/// Compares each pair of agents in parallel.
 pub fn compare_all(pairs: &[(Side, Side)], basis: Basis) -> Vec<Versus> {
     parallel_map(pairs, |(one, other)| compare(*one, *other, basis))
 }
 
-/// Compare two agents.
+/// Compares two agents.
 pub fn compare(baseline: Side, candidate: Side, basis: Basis) -> Versus {
-    let (one, other) = (row(baseline), row(candidate));
+    let (ones, others) = shared_keys(&baseline.trials.tasks, &candidate.trials.tasks);
+    let (one, other) = (row(baseline, &ones), row(candidate, &others));
     let (mut changes, mut unknown) = (Vec::new(), Vec::new());
     for metric in Metric::ALL {
         match change(metric, one.as_ref(), other.as_ref(), basis) {
@@ -196,15 +200,15 @@ fn label(side: Side) -> String {
     format!("{agent} ({})", side.label)
 }
 
-fn row(side: Side<'_>) -> Option<Row<'_>> {
-    Row::of(side.trials, side.agent)
+fn row<'a>(side: Side<'a>, keys: &'a [String]) -> Option<Row<'a>> {
+    Row::of(side.trials, side.agent, keys)
 }
 
 fn change(metric: Metric, one: Option<&Row>, other: Option<&Row>, basis: Basis) -> Option<Change> {
     let (one, other) = (one?, other?);
     let values = |row: &Row| row.values(|trial| metric.of(trial));
     let (baseline, candidate) = (values(one), values(other));
-    let found = Found::new(&baseline, &candidate, basis)?;
+    let found = TestResult::new(&baseline, &candidate, basis)?;
     let paired = Paired::new(&baseline, &candidate);
     let zeroed = Paired::new(&one.scores.as_zero, &other.scores.as_zero);
     let has_excluded = one.scores.excluded + other.scores.excluded > 0;
@@ -217,7 +221,7 @@ fn change(metric: Metric, one: Option<&Row>, other: Option<&Row>, basis: Basis) 
         interval: found.interval,
         p_value: found.p_value,
         smallest_p: found.smallest_p,
-        told: found.told,
+        significance: found.significance,
         scope: found.scope,
         effect: found.effect,
         power: paired.power(basis.level),
@@ -232,29 +236,29 @@ fn change(metric: Metric, one: Option<&Row>, other: Option<&Row>, basis: Basis) 
 }
 
 /// The result of the tests: over tasks or, if there are too few, over trials.
-struct Found {
+struct TestResult {
     difference: f64,
     interval: Option<Interval>,
     p_value: f64,
     smallest_p: f64,
-    told: Told,
+    significance: Significance,
     scope: Scope,
     effect: Option<Effect>,
 }
 
-impl Found {
-    fn new(baseline: &Scores, candidate: &Scores, basis: Basis) -> Option<Found> {
+impl TestResult {
+    fn new(baseline: &Scores, candidate: &Scores, basis: Basis) -> Option<TestResult> {
         let over_tasks = Paired::new(baseline, candidate).compare(basis.level, basis.resampling());
-        let enough = over_tasks.filter(|it| it.told() != Told::TooFew);
-        enough.map(Found::of_tasks).or_else(|| {
+        let enough = over_tasks.filter(|it| it.significance() != Significance::TooFew);
+        enough.map(TestResult::of_tasks).or_else(|| {
             let within = within_tasks(baseline, candidate, basis.level, basis.resampling())?;
-            Some(Found::of_trials(within, basis.level))
+            Some(TestResult::of_trials(within, basis.level))
         })
     }
 
-    fn of_tasks(comparison: Comparison) -> Found {
-        Found {
-            told: comparison.told(),
+    fn of_tasks(comparison: Comparison) -> TestResult {
+        TestResult {
+            significance: comparison.significance(),
             difference: comparison.difference,
             interval: comparison.interval,
             p_value: comparison.p_value,
@@ -264,19 +268,19 @@ impl Found {
         }
     }
 
-    fn of_trials(within: Within, level: Level) -> Found {
+    fn of_trials(within: Within, level: Level) -> TestResult {
         let reaches_zero = within.interval.is_some_and(|it| it.contains(0.0));
-        let told = if within.smallest_p > level.alpha() {
-            Told::TooFew
+        let significance = if within.smallest_p > level.alpha() {
+            Significance::TooFew
         } else if within.p_value > level.alpha() || reaches_zero {
-            Told::NotApart
+            Significance::NotApart
         } else if within.difference > 0.0 {
-            Told::Higher
+            Significance::Higher
         } else {
-            Told::Lower
+            Significance::Lower
         };
-        Found {
-            told,
+        TestResult {
+            significance,
             difference: within.difference,
             interval: within.interval,
             p_value: within.p_value,
@@ -297,33 +301,78 @@ fn notes(baseline: Side, candidate: Side) -> Vec<String> {
     };
     differs("version", &agents[0].versions, &agents[1].versions);
     differs("model", &agents[0].models, &agents[1].models);
-    let others = candidate.trials.tasks.iter();
-    let others: BTreeMap<&str, &TaskRow> = others.map(|it| (it.name.as_str(), it)).collect();
-    for task in &baseline.trials.tasks {
-        let other = others.get(task.name.as_str());
-        if other.is_some_and(|other| other.hashes != task.hashes) {
-            notes.push(format!(
-                "task {} is not defined alike on both sides",
-                task.name
-            ));
+    match (&agents[0].definition, &agents[1].definition) {
+        (Some(one), Some(other)) if one.record.digest != other.record.digest => {
+            notes.push(format!("the agents differ in {}", one.differences(other)));
         }
+        (Some(_), Some(_)) => {}
+        _ => notes.push(
+            "the digest of an agent's definition is not on record: what differs between the agents is not known"
+                .to_owned(),
+        ),
     }
+    task_notes(baseline, candidate, &mut notes);
     for side in [baseline, candidate] {
         let own = side
             .trials
             .trials
             .iter()
             .filter(|it| it.agent == side.agent);
-        let excluded = own.clone().filter(|it| it.score.is_none()).count();
-        if excluded > 0 {
-            let all = own.count();
+        let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+        for trial in own.clone().filter(|it| it.score.is_none()) {
+            *reasons.entry(trial.exclusion()).or_default() += 1;
+        }
+        if !reasons.is_empty() {
+            let excluded: usize = reasons.values().sum();
+            let reasons: Vec<String> = reasons
+                .iter()
+                .map(|(reason, count)| format!("{count} {reason}"))
+                .collect();
             notes.push(format!(
-                "{}: {excluded} of {all} trials say nothing of the agent and are excluded",
-                label(side)
+                "{}: {excluded} of {} excluded ({})",
+                label(side),
+                counted(own.count(), "trial"),
+                reasons.join(", ")
             ));
         }
     }
     notes
+}
+
+/// Tasks that both tried and that are not known to be the same.
+fn task_notes(baseline: Side, candidate: Side, notes: &mut Vec<String>) {
+    let tried = |side: Side, task: usize| {
+        let mut trials = side.trials.trials.iter();
+        trials.any(|trial| trial.agent == side.agent && trial.task == task)
+    };
+    let (ones, others) = shared_keys(&baseline.trials.tasks, &candidate.trials.tasks);
+    for (number, task) in baseline.trials.tasks.iter().enumerate() {
+        let same_name = candidate.trials.tasks.iter().enumerate();
+        let same_name = same_name.filter(|(at, other)| {
+            other.own_name() == task.own_name() && tried(candidate, *at) && tried(baseline, number)
+        });
+        let same_name: Vec<(usize, &TaskRow)> = same_name.collect();
+        let is_paired = same_name.iter().any(|(at, _)| others[*at] == ones[number]);
+        for (_, other) in same_name {
+            match (&task.definition, &other.definition) {
+                (Some(_), Some(_)) if is_paired => {}
+                (Some(one), Some(two)) => notes.push(format!(
+                    "task {} is not compared: it differs in {}",
+                    task.own_name(),
+                    one.differences(two)
+                )),
+                _ if !is_paired => notes.push(format!(
+                    "task {} is not compared: the digest of its definition is not on record",
+                    task.own_name()
+                )),
+                _ if other.hashes != task.hashes => notes.push(format!(
+                    "task {} has different definitions on both sides",
+                    task.own_name()
+                )),
+                _ => {}
+            }
+        }
+    }
 }
 
 fn listed(names: &[String]) -> String {
@@ -334,37 +383,42 @@ fn listed(names: &[String]) -> String {
     }
 }
 
-/// Two sets of trials have nothing to compare.
+/// Why two sets of trials cannot be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum PairingError {
-    /// An agent is not there.
+    /// The agent does not exist.
     #[error("{place} has no agent {agent}")]
     NoAgent {
-        /// In what.
+        /// The set of trials.
         place: String,
-        /// As it was named.
+        /// The name.
         agent: String,
-        /// Those that there are.
+        /// The known names.
         known: Vec<String>,
     },
-    /// It is ambiguous which agents are meant.
+    /// It is ambiguous which agents to compare.
     #[error("{baseline} and {candidate} have no agent name in common")]
     NoSharedAgent {
-        /// The one.
+        /// The baseline.
         baseline: String,
-        /// The other.
+        /// The candidate.
         candidate: String,
     },
 }
 
-/// A set of trials, and the agent of it that is meant.
+fn digest(agent: &AgentRow) -> Option<&str> {
+    let definition = agent.definition.as_ref();
+    definition.map(|it| it.record.digest.as_str())
+}
+
+/// A set of trials, and the selected agent.
 #[derive(Clone, Copy, Debug)]
 pub struct Chosen<'a> {
     /// Its name.
     pub label: &'a str,
     /// The trials.
     pub trials: &'a Trials,
-    /// The agent's name; all that both sets have when left out.
+    /// The agent's name; all shared agents by default.
     pub agent: Option<&'a str>,
 }
 
@@ -377,22 +431,25 @@ impl<'a> Chosen<'a> {
         }
     }
 
-    fn find(self, name: &str) -> Option<usize> {
-        let mut agents = self.trials.agents.iter();
-        agents.position(|agent| agent.name == name)
-    }
-
-    fn named(self) -> Result<Option<usize>, PairingError> {
+    /// The agents that are meant: the one with this name, or all definitions of it.
+    fn named(self) -> Result<Option<Vec<usize>>, PairingError> {
         let Some(name) = self.agent else {
             return Ok(None);
         };
-        let known = || self.trials.agents.iter().map(|it| it.name.clone());
-        let missing = || PairingError::NoAgent {
-            place: self.label.to_owned(),
-            agent: name.to_owned(),
-            known: known().collect(),
-        };
-        self.find(name).map(Some).ok_or_else(missing)
+        let agents = || self.trials.agents.iter();
+        if let Some(agent) = agents().position(|agent| agent.name == name) {
+            return Ok(Some(vec![agent]));
+        }
+        let definitions = agents().enumerate().filter(|(_, it)| it.own_name() == name);
+        let definitions: Vec<usize> = definitions.map(|(number, _)| number).collect();
+        if definitions.is_empty() {
+            return Err(PairingError::NoAgent {
+                place: self.label.to_owned(),
+                agent: name.to_owned(),
+                known: agents().map(|it| it.name.clone()).collect(),
+            });
+        }
+        Ok(Some(definitions))
     }
 
     /// The contestants, or all agents if there are none.
@@ -409,24 +466,36 @@ impl<'a> Chosen<'a> {
 }
 
 /// Which agents to compare: those that are named, else all that both sets have, else the only
-/// ones that they have.
+/// ones that they have. An agent with several definitions is compared with the same one, or with each of them.
 pub fn pair_up<'a>(
     baseline: Chosen<'a>,
     candidate: Chosen<'a>,
 ) -> Result<Vec<(Side<'a>, Side<'a>)>, PairingError> {
     let (one, other) = (baseline.named()?, candidate.named()?);
-    let ones = one.map_or_else(|| baseline.contenders(), |it| vec![it]);
-    let others = other.map_or_else(|| candidate.contenders(), |it| vec![it]);
+    let ones = one.clone().unwrap_or_else(|| baseline.contenders());
+    let others = other.clone().unwrap_or_else(|| candidate.contenders());
     let sides = |one, other| (baseline.side(one), candidate.side(other));
-    if let ([one], [other]) = (ones.as_slice(), others.as_slice()) {
-        return Ok(vec![sides(*one, *other)]);
-    }
-    let shared = |one: &usize| {
-        let name = &baseline.trials.agents[*one].name;
-        let other = candidate.find(name).filter(|it| others.contains(it))?;
-        Some(sides(*one, other))
+    let all = |ones: &[usize], others: &[usize]| -> Vec<(Side, Side)> {
+        let each = |one: &usize| others.iter().map(|other| sides(*one, *other)).collect();
+        ones.iter().flat_map::<Vec<_>, _>(each).collect()
     };
-    let pairs: Vec<(Side, Side)> = ones.iter().filter_map(shared).collect();
+    let is_single = ones.len() == 1 && others.len() == 1;
+    if is_single || (one.is_some() && other.is_some()) {
+        return Ok(all(&ones, &others));
+    }
+    let mut pairs = Vec::new();
+    for one in ones {
+        let agent = &baseline.trials.agents[one];
+        let row = |other: &usize| &candidate.trials.agents[*other];
+        let same_name = others.iter().copied();
+        let same_name = same_name.filter(|it| row(it).own_name() == agent.own_name());
+        let same_name: Vec<usize> = same_name.collect();
+        let same = same_name.iter().copied();
+        let same = same.filter(|it| digest(row(it)) == digest(agent));
+        let same: Vec<usize> = same.collect();
+        let chosen = if same.is_empty() { &same_name } else { &same };
+        pairs.extend(all(&[one], chosen));
+    }
     if pairs.is_empty() {
         return Err(PairingError::NoSharedAgent {
             baseline: baseline.label.to_owned(),

@@ -3,7 +3,7 @@
 use super::trials::Trials;
 
 /// The head of the table.
-const HEAD: &str = "run,agent,task,category,trial,status,outcome,score,cost_usd,duration_ms,tokens,components,source\r\n";
+const HEAD: &str = "run,agent,task,category,trial,status,outcome,score,cost_usd,duration_ms,tokens,cached_tokens,components,source\r\n";
 
 /// All trials, one line each.
 pub fn csv(trials: &Trials) -> String {
@@ -28,6 +28,7 @@ pub fn csv(trials: &Trials) -> String {
             number(trial.cost_usd.map(|it| it.dollars().to_string())),
             number(trial.duration_ms.map(|it| it.to_string())),
             number(trial.tokens.map(|it| it.to_string())),
+            number(trial.cached_tokens.map(|it| it.to_string())),
             quoted(&components.join(";")),
             trial.source.as_str().to_owned(),
         ];
@@ -37,8 +38,8 @@ pub fn csv(trials: &Trials) -> String {
     text
 }
 
-/// A cell that holds any text. One that a spreadsheet would take for a formula gets an
-/// apostrophe, which spreadsheets do not show.
+/// A cell with any text. A text that a spreadsheet would interpret as a formula gets an apostrophe,
+/// which spreadsheets do not show.
 fn quoted(text: &str) -> String {
     let guard = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
         "'"
@@ -56,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_text_is_one_cell_and_no_formula() {
+    fn any_text_is_one_cell_and_not_a_formula() {
         for (text, expect) in [
             ("plain", "plain"),
             ("a,b", "\"a,b\""),

@@ -1,6 +1,8 @@
 //! Figures as text, the same in every format.
 
-use crate::stats::{Interval, Median, Needed, PassRate, Place, Power};
+use proctor_record::text::counted;
+
+use crate::stats::{Interval, Median, Needed, PassRate, Power, RankRange};
 
 use super::model::agent::{AgentReport, Figure, Role};
 
@@ -9,8 +11,8 @@ pub(super) const UNKNOWN: &str = "–";
 
 pub(super) fn place(agent: &AgentReport) -> String {
     match (agent.role, agent.place) {
-        (Role::Contender, Some(Place { best, worst })) if best == worst => best.to_string(),
-        (Role::Contender, Some(Place { best, worst })) => format!("{best}–{worst}"),
+        (Role::Contender, Some(RankRange { best, worst })) if best == worst => best.to_string(),
+        (Role::Contender, Some(RankRange { best, worst })) => format!("{best}–{worst}"),
         (Role::Contender, None) => UNKNOWN.to_owned(),
         (role, _) => role.as_str().to_owned(),
     }
@@ -47,7 +49,7 @@ pub(super) fn with_ends(figure: Option<Median>, value: impl Fn(f64) -> String) -
     })
 }
 
-/// Dollars, with as many digits as tell something.
+/// Dollars, with as many digits as are significant.
 pub fn dollars(amount: f64) -> String {
     match amount.abs() {
         size if size >= 100.0 => format!("${amount:.0}"),
@@ -74,7 +76,7 @@ pub fn count(number: f64) -> String {
     }
 }
 
-/// A p-value; none is 0.
+/// A p-value, never 0.
 pub(super) fn p_value(p_value: f64) -> String {
     if p_value < 0.001 {
         "<0.001".to_owned()
@@ -83,24 +85,18 @@ pub(super) fn p_value(p_value: f64) -> String {
     }
 }
 
-/// So many of something.
-pub(super) fn number_of(number: usize, what: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{number} {what}{plural}")
-}
-
 /// The sample size needed to separate two agents.
 pub(super) fn power(power: &Power) -> String {
     let tasks = match power.tasks {
         Needed::Enough => "as many tasks as these".to_owned(),
-        Needed::More(more) => format!("{more} more tasks"),
-        Needed::OutOfReach => "no number of tasks".to_owned(),
+        Needed::More(more) => counted(more, "more task"),
+        Needed::OutOfReach => "an unlimited number of tasks".to_owned(),
     };
     let trials = match power.trials_per_task {
         Some(Needed::Enough) => ", or another run of as many trials".to_owned(),
-        Some(Needed::More(more)) => format!(", or {more} more trials of each"),
+        Some(Needed::More(more)) => format!(", or {} of each", counted(more, "more trial")),
         Some(Needed::OutOfReach) => {
-            "; more trials of the same tasks would not settle it".to_owned()
+            "; more trials of the same tasks would not be enough".to_owned()
         }
         None => String::new(),
     };
@@ -140,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_have_the_digits_that_tell_something() {
+    fn figures_have_significant_digits() {
         let shown = [0.0, 0.0912, 1.5, 123.4].map(dollars);
         assert_eq!(shown, ["$0.00", "$0.0912", "$1.50", "$123"]);
         let shown = [1_500.0, 600_000.0, 7_200_000.0].map(millis);

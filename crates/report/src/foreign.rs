@@ -1,5 +1,5 @@
-//! Results that Thunderdome itself wrote: `runs/<time>/trials/<orchestrator>/<task>/trial-N/` with a
-//! `meta.json` and a `diff.patch` each. Go writes 0 for a figure that was not measured, so that a 0
+//! Results of Thunderdome itself: `runs/<time>/trials/<orchestrator>/<task>/trial-N/` with a
+//! `meta.json` and a `diff.patch` each. Go writes 0 for a figure that was not measured, so a 0
 //! there is unknown here.
 
 use std::{collections::BTreeMap, time::Duration};
@@ -11,15 +11,15 @@ use proctor_record::{
     fs::{LOCK_FILE, dir},
     outcome::Outcome,
     record::{META_FILE, PLAN_FILE, RECORD_FILE, TrialStatus},
-    usage::Usd,
+    usage::{Figures, Usd},
 };
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The patch of a trial, beside its `meta.json`.
+/// The patch of a trial, next to its `meta.json`.
 pub const PATCH_FILE: &str = "diff.patch";
 
-/// `meta.json` as Thunderdome writes it, and as `rescore` leaves it.
+/// `meta.json` of Thunderdome, possibly changed by `rescore`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ForeignMeta {
@@ -29,32 +29,36 @@ pub struct ForeignMeta {
     duration_s: Option<f64>,
     wall_clock_ms: Option<u64>,
     exit_reason: String,
-    /// Numbers from 0 to 1, and flags about them.
+    /// Numbers from 0 to 1, and flags.
     scores: BTreeMap<String, Value>,
     composite_score: Option<f64>,
     total_tokens: Option<u64>,
+    input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    cache_read_tokens: Option<u64>,
+    cache_creation_tokens: Option<u64>,
     total_cost_usd: Option<f64>,
     budget_exceeded: bool,
     greenfield: bool,
     /// Whether Thunderdome recorded that the agent did no work.
     no_agent_contribution: bool,
-    /// Scores that could not be made.
+    /// Scores that could not be computed.
     pub validation_errors: Vec<String>,
     /// Why the trial could not be run.
     error: Option<String>,
     pub category: Option<String>,
-    /// The verdict that `rescore` gave.
+    /// The status that `rescore` set.
     status: Option<TrialStatus>,
     /// Earlier judgements that `rescore` replaced.
     pub history: Vec<Value>,
 }
 
 impl ForeignMeta {
-    /// Read the `meta.json` of a trial's folder; the path says what the file leaves out.
+    /// Reads the `meta.json` of a trial's directory; missing values are taken from the path.
     pub fn read(folder: &Utf8Path) -> Result<ForeignMeta, String> {
         let bytes = fs::read(folder.join(META_FILE)).map_err(|error| error.to_string())?;
-        let meta: ForeignMeta =
-            serde_json::from_slice(&bytes).map_err(|error| format!("{META_FILE}: {error}"))?;
+        let meta: ForeignMeta = serde_json::from_slice(&bytes)
+            .map_err(|error| format!("invalid {META_FILE}: {error}"))?;
         let named = ForeignMeta::named_by(folder);
         let or = |own: String, other: String| if own.is_empty() { other } else { own };
         Ok(ForeignMeta {
@@ -82,7 +86,7 @@ impl ForeignMeta {
         }
     }
 
-    /// What became of the trial.
+    /// The outcome of the trial.
     pub fn outcome(&self) -> Outcome {
         match self.exit_reason.as_str() {
             _ if self.failure().is_some() => Outcome::Sandbox,
@@ -94,7 +98,7 @@ impl ForeignMeta {
         }
     }
 
-    /// Why the trial says nothing of the agent, when that is so.
+    /// Why the trial is excluded, if it is.
     pub fn failure(&self) -> Option<String> {
         let error = self.error.as_ref().filter(|error| !error.is_empty());
         match error {
@@ -106,8 +110,8 @@ impl ForeignMeta {
         }
     }
 
-    /// The verdict: Thunderdome has none, so that a trial passed when the agent completed and all
-    /// tests passed, the hidden ones where there are any.
+    /// The status. Thunderdome has none, so a trial passed if the agent completed and all tests
+    /// passed, or the hidden ones if there are any.
     pub fn status(&self) -> TrialStatus {
         let outcome = self.outcome();
         if outcome.is_infrastructure() {
@@ -127,19 +131,19 @@ impl ForeignMeta {
         }
     }
 
-    /// The composite score; `None` when nothing can be said of the agent.
+    /// The composite score; `None` if the trial is excluded.
     pub fn score(&self) -> Option<f64> {
         let score = self.composite_score.filter(|score| score.is_finite());
         score.filter(|_| self.status() != TrialStatus::Error)
     }
 
-    /// The scores that it is made of.
+    /// The components of the score.
     pub fn components(&self) -> Vec<(String, f64)> {
         let mut parts = ["hidden_tests", "agent_tests"].into_iter();
         let is_new = self.greenfield || parts.any(|part| self.scores.contains_key(part));
         let number = |(name, value): (&String, &Value)| {
             let value = value.as_f64().filter(|value| value.is_finite())?;
-            // Nothing of a new project is judged by the name `tests`: the 0 is none.
+            // A new project has no component `tests`: its 0 means missing.
             let is_idle = is_new && name == "tests" && value == 0.0;
             (!is_idle).then(|| (name.clone(), value))
         };
@@ -152,12 +156,28 @@ impl ForeignMeta {
         cost.and_then(Usd::from_dollars)
     }
 
-    /// All tokens; `None` when they were not counted.
+    /// Input plus output, or the total where there is no more; `None` when they were not counted.
     pub fn tokens(&self) -> Option<u64> {
-        self.total_tokens.filter(|tokens| *tokens > 0)
+        let both = self.figures().tokens().or(self.total_tokens);
+        both.filter(|tokens| *tokens > 0)
     }
 
-    /// How long the agent ran.
+    /// Cached input; `None` when it was not counted.
+    pub fn cached_tokens(&self) -> Option<u64> {
+        self.figures().cached_tokens().filter(|tokens| *tokens > 0)
+    }
+
+    fn figures(&self) -> Figures {
+        Figures {
+            input_tokens: self.input_tokens,
+            output_tokens: self.output_tokens,
+            cache_read_tokens: self.cache_read_tokens,
+            cache_creation_tokens: self.cache_creation_tokens,
+            ..Figures::default()
+        }
+    }
+
+    /// The duration of the agent.
     pub fn duration_ms(&self) -> Option<u64> {
         let seconds = self.duration_s.map(Duration::try_from_secs_f64);
         let by_seconds = seconds.and_then(Result::ok).map(|time| time.as_millis());
@@ -181,13 +201,13 @@ impl ForeignMeta {
     }
 }
 
-/// Whether a trial's folder is Thunderdome's: it has a `meta.json` and no record of ours.
+/// Whether a trial's directory is Thunderdome's: it has a `meta.json` and no record of ours.
 pub fn is_trial(folder: &Utf8Path) -> bool {
     let record = folder.join("artifacts").join(RECORD_FILE);
     folder.join(META_FILE).is_file() && !record.exists()
 }
 
-/// The folders of the trials of a run that Thunderdome wrote; empty for any other folder.
+/// The directories of the trials of a Thunderdome run; empty for any other directory.
 pub fn trial_folders(run: &Utf8Path) -> Vec<Utf8PathBuf> {
     if run.join(PLAN_FILE).exists() || run.join(LOCK_FILE).exists() {
         return Vec::new();
@@ -209,18 +229,18 @@ pub fn trial_folders(run: &Utf8Path) -> Vec<Utf8PathBuf> {
     found
 }
 
-/// Whether a folder is a run that Thunderdome wrote.
+/// Whether a directory is a Thunderdome run.
 pub fn is_run(folder: &Utf8Path) -> bool {
     folder.join("trials").is_dir() && !trial_folders(folder).is_empty()
 }
 
-/// The runs of a folder of results that Thunderdome wrote, the oldest first.
+/// The runs of a Thunderdome results directory, the oldest first.
 pub fn runs(results: &Utf8Path) -> Vec<Utf8PathBuf> {
     let found = dir::subdirs(&results.join("runs"));
     found.into_iter().filter(|run| is_run(run)).collect()
 }
 
-/// When a run of Thunderdome's was started, from its name.
+/// The start time of a Thunderdome run, from its name.
 pub fn started_at(name: &str) -> Option<Timestamp> {
     let time = DateTime::strptime("%Y-%m-%dT%H-%M-%S", name).ok()?;
     TimeZone::UTC.to_timestamp(time).ok()
@@ -237,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zero_that_go_writes_for_nothing_is_unknown() {
+    fn zero_in_a_go_file_is_unknown() {
         let meta = meta(json!({
             "exit_reason": "completed", "scores": {"tests": 1, "static_analysis": 0.5},
             "composite_score": 0.85, "total_tokens": 0, "total_cost_usd": 0, "duration_s": 26,
@@ -250,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn exit_reasons_are_outcomes_and_harness_failures_no_score() {
+    fn exit_reasons_are_outcomes_and_harness_failures_are_excluded() {
         for (more, outcome, status) in [
             (
                 json!({"exit_reason": "gave_up"}),
@@ -294,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_project_passes_by_its_hidden_tests() {
+    fn new_project_passes_by_its_hidden_tests() {
         let scores = json!({"tests": 0, "agent_tests": 1, "coverage_measured": true});
         let new = meta(json!({"exit_reason": "completed", "greenfield": true, "scores": scores}));
         assert_eq!(new.status(), TrialStatus::Failed);
@@ -305,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_run_is_its_time() {
+    fn name_of_a_run_is_its_time() {
         let at = started_at("2026-02-12T15-25-21").unwrap();
         assert_eq!(at.to_string(), "2026-02-12T15:25:21Z");
         assert_eq!(started_at("latest"), None);

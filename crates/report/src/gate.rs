@@ -1,6 +1,7 @@
-//! Rules such as `score<-0.05` or `cost>+20%`, which fail a build when an agent got worse. A rule
-//! fails only when the change is certain; what too few trials cannot tell is said to be undecided.
+//! Rules such as `score<-0.05` or `cost>+20%`, which fail a build if an agent got worse. A rule
+//! fails only if the change is significant; with too few trials it is undecided.
 
+use proctor_record::text::counted;
 use serde::Serialize;
 
 use super::{
@@ -12,29 +13,29 @@ use crate::stats::{Level, holm};
 /// A rule that a change may break.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Rule {
-    /// As it was written.
+    /// The text of the rule.
     pub text: String,
-    /// Its subject.
+    /// The metric.
     pub metric: Metric,
-    /// The most that it may change by, with its sign.
+    /// The maximum change, with its sign.
     pub limit: Limit,
 }
 
-/// How far a metric may change.
+/// The maximum change of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// In its own unit: dollars, seconds, tokens, or a share of 1.
+    /// In its own unit: dollars, seconds, tokens, or a fraction of 1.
     Absolute(f64),
-    /// As a share of the baseline's.
+    /// Relative to the baseline.
     Relative(f64),
 }
 
-/// A rule cannot be read.
+/// A rule is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no rule: {why}")]
+#[error("invalid rule `{text}`: {why}")]
 pub struct RuleError {
-    /// As it was written.
+    /// The text of the rule.
     pub text: String,
     /// The error.
     pub why: &'static str,
@@ -49,23 +50,23 @@ impl std::str::FromStr for Rule {
             why,
         };
         let place = text.find(['<', '>']);
-        let place = place.ok_or_else(|| fails("it needs < or >, such as score<-0.05"))?;
+        let place = place.ok_or_else(|| fails("expected < or >, such as score<-0.05"))?;
         let name = text[..place].trim();
         let metric = Metric::ALL.into_iter().find(|it| it.as_str() == name);
-        let metric =
-            metric.ok_or_else(|| fails("it is about score, passed, cost, time or tokens"))?;
+        let metric = metric
+            .ok_or_else(|| fails("the metric must be score, passed, cost, time or tokens"))?;
         let number = text[place + 1..].trim();
         let (number, is_share) = match number.strip_suffix('%') {
             Some(number) => (number.trim_end(), true),
             None => (number, false),
         };
         let value: Option<f64> = number.parse().ok().filter(|it: &f64| it.is_finite());
-        let value = value.ok_or_else(|| fails("what follows < or > is a number, or one with %"))?;
+        let value = value.ok_or_else(|| fails("expected a number or a percentage after < or >"))?;
         let is_fall = text[place..].starts_with('<');
-        // `score<0.1` would require a gain, which does not protect against a loss.
+        // `score<0.1` would require an improvement, which does not protect against a loss.
         let is_sound = if is_fall { value <= 0.0 } else { value >= 0.0 };
         if !is_sound || number.starts_with('+') && is_fall {
-            return Err(fails("< takes a negative number, and > a positive one"));
+            return Err(fails("< requires a negative number, > a positive one"));
         }
         let value = if is_fall { -value.abs() } else { value };
         Ok(Rule {
@@ -86,7 +87,7 @@ impl Rule {
         limit.is_sign_negative()
     }
 
-    /// The limit in the metric's own unit; `None` when it is a share of 0.
+    /// The limit in the metric's own unit; `None` if it is relative to 0.
     fn limit(&self, change: &Change) -> Option<f64> {
         match self.limit {
             Limit::Absolute(limit) => Some(limit),
@@ -102,13 +103,13 @@ impl Rule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ruling {
-    /// The change is certainly within the limit.
+    /// The change is significantly within the limit.
     Holds,
-    /// There are too few trials to know.
+    /// There are too few trials.
     Undecided,
-    /// There is nothing to compare: no shared task that both have this metric on.
+    /// There is nothing to compare: no shared task has this metric on both sides.
     Nothing,
-    /// The change is certain, and beyond the limit.
+    /// The change is significantly beyond the limit.
     Broken,
 }
 
@@ -119,13 +120,13 @@ pub struct Ruled {
     pub rule: String,
     /// The compared agents.
     pub candidate: String,
-    /// What became of it.
+    /// The result.
     pub ruling: Ruling,
-    /// Why, in one sentence.
+    /// The reason, in one sentence.
     pub message: String,
 }
 
-/// Apply rules to comparisons. Certainty is that of all of them together (Holm): many rules and
+/// Applies rules to comparisons. Significance is corrected over all of them (Holm): many rules and
 /// many agents raise no more false alarms than one.
 pub fn gate(rules: &[Rule], comparisons: &[Versus], level: Level) -> Vec<Ruled> {
     let mut cases: Vec<Case> = Vec::new();
@@ -199,7 +200,7 @@ impl Case<'_> {
         let is_same = change.difference == 0.0 && change.smallest_p <= level.alpha();
         match worst {
             Some(worst) if !beyond(worst) => Ruling::Holds,
-            // Nothing changed on any of enough tasks.
+            // None of a sufficient number of tasks changed.
             None if is_same => Ruling::Holds,
             _ => Ruling::Undecided,
         }
@@ -215,7 +216,7 @@ fn sentence(change: &Change, limit: f64, p_value: f64, ruling: Ruling) -> String
     let seen = format!(
         "{name} changed by {}{ends} on {} (p = {p_value:.3})",
         unit(change.difference),
-        super::figures::number_of(change.tasks, "task")
+        counted(change.tasks, "task")
     );
     let limit = unit(limit);
     match ruling {
@@ -226,11 +227,11 @@ fn sentence(change: &Change, limit: f64, p_value: f64, ruling: Ruling) -> String
             let found = change.power.and_then(|power| power.detectable);
             let found = found.map_or(String::new(), |it| {
                 format!(
-                    "; so many trials find changes from {} on",
+                    "; this sample can detect changes from {} on",
                     unit(it.abs()).trim_start_matches('+')
                 )
             });
-            format!("{seen}: too few trials to know whether it is beyond {limit}{found}")
+            format!("{seen}: too few trials to decide whether it is beyond {limit}{found}")
         }
     }
 }
@@ -253,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_are_read_and_what_protects_nothing_is_refused() {
+    fn rules_are_parsed_and_useless_ones_refused() {
         let rule: Rule = "cost>+20%".parse().unwrap();
         assert_eq!(
             (rule.metric, rule.limit),

@@ -78,7 +78,7 @@ fn case(text: &mut String, trials: &Trials, trial: &Trial) {
     };
 }
 
-/// The value of an attribute; characters that XML has no way to write are left out.
+/// The value of an attribute, without characters that XML cannot represent.
 fn attribute(text: &str) -> String {
     let known = text
         .chars()

@@ -1,18 +1,20 @@
-//! Figures from the records of runs: statistics, tables, pages, comparisons and gates. The same records give the same
-//! bytes each time. May depend on `proctor-record` only.
+//! Figures from the records of runs: statistics, tables, pages, comparisons and gates. The same
+//! records give the same bytes. May depend on `proctor-record` only.
 //!
-//! `read` makes rows of records, `Report` and `compare` make figures of rows, and the other modules make text of
-//! figures. The choice of figures: `docs/dev/design/statistics.md`; how to read them: `docs/reports.md`.
+//! `read` converts records to rows, `Report` and `compare` convert rows to figures, and the other
+//! modules convert figures to text. The choice of figures: `docs/dev/design/statistics.md`; how to
+//! read them: `docs/reports.md`.
 
 #![allow(
     missing_docs,
-    reason = "internal crate: items are documented where the name does not say it all"
+    reason = "internal crate: items are documented if the name is not enough"
 )]
 
 mod baseline;
 pub mod calibration;
 mod compare;
 mod csv;
+mod definitions;
 mod figures;
 pub mod foreign;
 mod gate;
@@ -27,6 +29,7 @@ pub mod stats;
 mod text;
 mod trials;
 mod versus;
+mod youbencha;
 
 #[cfg(test)]
 mod tests;
@@ -36,6 +39,7 @@ pub use compare::{
     Change, Chosen, Metric, PairingError, Scope, Side, Versus, compare, compare_all, pair_up,
 };
 pub use csv::csv;
+pub use definitions::DefinitionRow;
 pub use figures::{count, dollars, millis};
 pub use gate::{Limit, Rule, RuleError, Ruled, Ruling, gate};
 pub use html::html;
@@ -43,11 +47,13 @@ pub use junit::junit;
 pub use markdown::{escape, markdown};
 pub use model::{
     AgentReport, Basis, Cell, Figure, REPORT_VERSION, Report, Role, TaskReport, Totals, Unsettled,
+    run_notes,
 };
 pub use read::{NoTrials, read};
 pub use results::{NoResults, results_markdown, results_text};
 pub use text::text;
 pub use trials::{
-    AgentRow, Component, RowSource, RunRow, TaskRow, Trial, Trials, components_of, score_of, tame,
+    AgentRow, Component, RowSource, RunRow, TaskRow, Trial, Trials, components_of, score_of,
 };
 pub use versus::Compared;
+pub use youbencha::results_youbencha;

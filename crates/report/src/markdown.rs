@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{
     model::report::Report,
-    text::{findings, footing, headline, leaderboard, task_table},
+    text::{failures, findings, footing, headline, leaderboard, task_table},
 };
 
 /// The report as Markdown.
@@ -19,6 +19,11 @@ pub fn markdown(report: &Report) -> String {
     }
     text.push_str("\n## Tasks\n\nMean score, and trials passed of those judged.\n\n");
     text.push_str(&table(&task_table(report)));
+    let failures = failures(report);
+    if !failures.is_empty() {
+        text.push_str("\n## Trials that did not pass\n\n");
+        list(&mut text, &failures);
+    }
     if !report.notes.is_empty() {
         text.push_str("\n## Notes\n\n");
         list(&mut text, &report.notes);
@@ -33,7 +38,7 @@ fn list(text: &mut String, lines: &[String]) {
     }
 }
 
-/// Rows as a table; the first is its head.
+/// Rows as a table; the first is the header.
 pub(super) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let mut text = String::new();
@@ -51,7 +56,7 @@ pub(super) fn table(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// Text that Markdown and HTML leave as it is.
+/// Text with Markdown and HTML characters escaped.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -75,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_cannot_break_out_of_a_cell() {
+    fn names_are_escaped_in_cells() {
         assert_eq!(escape("a|b <img> `x`\n@me"), r"a\|b &lt;img&gt; \`x\` \@me");
     }
 }

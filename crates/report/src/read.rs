@@ -1,4 +1,5 @@
-//! Reading runs: of each record only a row is kept. Records are read side by side and put together in order.
+//! Reads runs: only a row of each record is kept. Records are read in parallel and combined in
+//! order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,20 +10,26 @@ use proctor_record::{
     parallel_map::parallel_for_each,
     platform,
     record::{self, PlanFile, RECORD_FILE, Record, follow::trial_folders},
+    text::one_line,
 };
 
-use super::trials::{AgentRow, RunRow, TaskRow, Trial, Trials, place_of, tame};
-use crate::foreign::{self, ForeignMeta};
+use serde_json::Value;
 
-/// A folder holds no trial.
+use super::trials::{AgentRow, RunRow, TaskRow, Trial, Trials, place_of};
+use crate::{
+    definitions::{DefinitionRow, Rows},
+    foreign::{self, ForeignMeta},
+};
+
+/// A directory has no trials.
 #[derive(Debug, thiserror::Error)]
-#[error("there is no record of a trial in {run}")]
+#[error("no trial records in {run}")]
 pub struct NoTrials {
     /// The folder.
     pub run: Utf8PathBuf,
 }
 
-/// Read the records of runs.
+/// Reads the records of runs.
 pub fn read(runs: &[Utf8PathBuf]) -> Result<Trials, NoTrials> {
     let mut collector = Collector::default();
     for run in runs {
@@ -31,14 +38,27 @@ pub fn read(runs: &[Utf8PathBuf]) -> Result<Trials, NoTrials> {
     Ok(collector.finish())
 }
 
-/// The id of a run, where its plan says it, and the folders of its trials, whether or not they have begun.
-fn folders(run: &Utf8Path) -> (Option<String>, Vec<Utf8PathBuf>) {
+/// The parts of a run's plan that its records are read with.
+#[derive(Default)]
+struct PlanParts {
+    /// The id of the run.
+    run_id: Option<String>,
+    /// The texts of definitions, by digest.
+    definitions: BTreeMap<String, Value>,
+}
+
+/// The folders of a run's trials, whether or not they have begun.
+fn folders(run: &Utf8Path) -> (PlanParts, Vec<Utf8PathBuf>) {
     if let Ok(plan) = PlanFile::read(run) {
         let keys = plan.trials.iter();
         let folders = keys.map(|key| key.folder(run)).collect();
-        return (plan.run_id, folders);
+        let parts = PlanParts {
+            run_id: plan.run_id,
+            definitions: plan.definitions,
+        };
+        return (parts, folders);
     }
-    (None, folders_without_plan(run))
+    (PlanParts::default(), folders_without_plan(run))
 }
 
 fn folders_without_plan(run: &Utf8Path) -> Vec<Utf8PathBuf> {
@@ -50,80 +70,87 @@ fn folders_without_plan(run: &Utf8Path) -> Vec<Utf8PathBuf> {
     if !found.is_empty() {
         return found;
     }
-    // The folder of one trial is a small run.
+    // The directory of one trial is treated as a run.
     let is_trial = run.join(RECORD_FILE).is_file() || foreign::is_trial(run);
     is_trial.then(|| run.to_owned()).into_iter().collect()
 }
 
 /// The content of a trial's directory.
-enum Found {
+enum TrialContent {
     /// No record.
     Nothing,
-    /// A record that cannot be read; where.
+    /// An unreadable record, with its path.
     Unreadable(String),
     /// A record.
-    Trial(Box<Seen>),
+    Trial(Box<RecordData>),
 }
 
 /// The data kept of a record: its row, and data about its agent and its task.
-struct Seen {
+struct RecordData {
     trial: Trial,
     agent: AgentRow,
     task: TaskRow,
 }
 
-impl Found {
-    fn look(run: &Utf8Path, run_id: Option<&str>, folder: &Utf8Path) -> Found {
+impl TrialContent {
+    fn look(run: &Utf8Path, plan: &PlanParts, folder: &Utf8Path) -> TrialContent {
         let below = folder.strip_prefix(run).unwrap_or(folder);
         let below = Utf8PathBuf::from(platform::slashed(below.as_str()).into_owned());
         let Ok(bytes) = fs::read(record_path(folder)) else {
-            return Found::look_at_foreign(folder, below);
+            return TrialContent::look_at_foreign(folder, below);
         };
         let Ok(record) = serde_json::from_slice::<Record>(&bytes) else {
-            return Found::Unreadable(below.into_string());
+            return TrialContent::Unreadable(below.into_string());
         };
-        // The record of another trial must not count for this one, or twice.
-        if !record.is_of(folder, run_id) {
-            return Found::Unreadable(below.into_string());
+        // The record of another trial must not count here.
+        if !record.is_of(folder, plan.run_id.as_deref()) {
+            return TrialContent::Unreadable(below.into_string());
         }
-        let tamed = |text: Option<&String>| text.map(|text| tame(text)).into_iter().collect();
-        Found::Trial(Box::new(Seen {
+        let tamed = |text: Option<&String>| text.map(|text| one_line(text)).into_iter().collect();
+        let (agent, task) = (&record.agent, &record.task);
+        let texts = &plan.definitions;
+        let of_agent = |it| DefinitionRow::of_agent(it, texts);
+        let of_task = |it| DefinitionRow::of_task(it, task.evaluators.as_deref(), texts);
+        TrialContent::Trial(Box::new(RecordData {
             agent: AgentRow {
-                name: tame(&record.agent.name),
                 kinds: tamed(Some(&record.agent.kind)),
                 versions: tamed(record.agent.version.as_ref()),
                 models: tamed(record.agent.model.as_ref()),
+                ..AgentRow::named(&agent.name, agent.definition.as_ref().map(of_agent))
             },
             task: TaskRow {
-                name: tame(&record.task.name),
                 category: record.task.category.clone(),
                 hashes: tamed(Some(&record.task.config_hash)),
                 places: tamed(Some(&place_of(&record))),
-                notes: record.task.notes.iter().map(|note| tame(note)).collect(),
+                notes: record
+                    .task
+                    .notes
+                    .iter()
+                    .map(|note| one_line(note))
+                    .collect(),
+                ..TaskRow::named(&task.name, task.definition.as_ref().map(of_task))
             },
             trial: Trial::of(&record, below),
         }))
     }
 
-    /// The folder of a trial without a record of ours.
-    fn look_at_foreign(folder: &Utf8Path, below: Utf8PathBuf) -> Found {
+    /// Reads the directory of a trial without a record of ours.
+    fn look_at_foreign(folder: &Utf8Path, below: Utf8PathBuf) -> TrialContent {
         if !foreign::is_trial(folder) {
-            return Found::Nothing;
+            return TrialContent::Nothing;
         }
         let Ok(meta) = ForeignMeta::read(folder) else {
-            return Found::Unreadable(below.into_string());
+            return TrialContent::Unreadable(below.into_string());
         };
-        Found::Trial(Box::new(Seen {
+        TrialContent::Trial(Box::new(RecordData {
             agent: AgentRow {
-                name: tame(&meta.orchestrator),
                 kinds: vec!["adapter".to_owned()],
-                ..AgentRow::default()
+                ..AgentRow::named(&meta.orchestrator, None)
             },
             task: TaskRow {
-                name: tame(&meta.task),
                 category: meta.category.clone(),
                 places: vec!["thunderdome".to_owned()],
-                ..TaskRow::default()
+                ..TaskRow::named(&meta.task, None)
             },
             trial: Trial::of_foreign(&meta, below),
         }))
@@ -133,10 +160,10 @@ impl Found {
 #[derive(Default)]
 struct Collector {
     runs: Vec<RunRow>,
-    agents: BTreeMap<String, (usize, AgentRow)>,
-    tasks: BTreeMap<String, (usize, TaskRow)>,
+    agents: Rows<AgentRow>,
+    tasks: Rows<TaskRow>,
     trials: Vec<Trial>,
-    /// Runs that were read, so that none counts twice.
+    /// The runs so far, so that none counts twice.
     seen: BTreeSet<Utf8PathBuf>,
 }
 
@@ -146,7 +173,7 @@ impl Collector {
         if !self.seen.insert(run.clone()) {
             return Ok(());
         }
-        let (run_id, folders) = folders(&run);
+        let (plan, folders) = folders(&run);
         if folders.is_empty() {
             return Err(NoTrials { run });
         }
@@ -156,56 +183,36 @@ impl Collector {
             is_running: run.join(LOCK_FILE).exists() && is_locked(&run),
             ..RunRow::default()
         });
-        let look = |_, folder: &Utf8PathBuf| Found::look(&run, run_id.as_deref(), folder);
+        let look = |_, folder: &Utf8PathBuf| TrialContent::look(&run, &plan, folder);
         parallel_for_each(&folders, look, |found| {
             self.add(found);
             Ok(())
         })
     }
 
-    fn add(&mut self, found: Found) {
+    fn add(&mut self, found: TrialContent) {
         let number = self.runs.len() - 1;
         match found {
-            Found::Nothing => self.runs[number].not_run += 1,
-            Found::Unreadable(below) => self.runs[number].unreadable.push(below),
-            Found::Trial(seen) => {
+            TrialContent::Nothing => self.runs[number].not_run += 1,
+            TrialContent::Unreadable(below) => self.runs[number].unreadable.push(below),
+            TrialContent::Trial(seen) => {
                 let mut trial = seen.trial;
                 trial.run = number;
-                trial.agent = self.agent(seen.agent);
-                trial.task = self.task(seen.task);
+                trial.agent = self.agents.add(seen.agent);
+                trial.task = self.tasks.add(seen.task);
                 self.trials.push(trial);
             }
         }
     }
 
-    fn agent(&mut self, seen: AgentRow) -> usize {
-        if let Some((number, row)) = self.agents.get_mut(&seen.name) {
-            add(&mut row.kinds, seen.kinds);
-            add(&mut row.versions, seen.versions);
-            add(&mut row.models, seen.models);
-            return *number;
-        }
-        let number = self.agents.len();
-        self.agents.insert(seen.name.clone(), (number, seen));
-        number
-    }
-
-    fn task(&mut self, seen: TaskRow) -> usize {
-        if let Some((number, row)) = self.tasks.get_mut(&seen.name) {
-            add(&mut row.hashes, seen.hashes);
-            add(&mut row.places, seen.places);
-            add(&mut row.notes, seen.notes);
-            return *number;
-        }
-        let number = self.tasks.len();
-        self.tasks.insert(seen.name.clone(), (number, seen));
-        number
-    }
-
-    /// Number agents and tasks by name, and put the trials in order.
+    /// Numbers agents and tasks by name, and sorts the trials.
     fn finish(self) -> Trials {
-        let (agents, agent_numbers) = by_name(self.agents);
-        let (tasks, task_numbers) = by_name(self.tasks);
+        let scored = |number: fn(&Trial) -> usize| {
+            let scored = self.trials.iter().filter(|trial| trial.score.is_some());
+            scored.map(number).collect()
+        };
+        let (agents, agent_numbers) = self.agents.finish(&scored(|trial| trial.agent));
+        let (tasks, task_numbers) = self.tasks.finish(&scored(|trial| trial.task));
         let mut trials = self.trials;
         for trial in &mut trials {
             trial.agent = agent_numbers[trial.agent];
@@ -221,32 +228,12 @@ impl Collector {
     }
 }
 
-/// Where the record of a trial is: the folder may be that of its artifacts.
+/// The record of a trial: the directory may be that of its artifacts.
 pub(super) fn record_path(folder: &Utf8Path) -> Utf8PathBuf {
     let own = folder.join(RECORD_FILE);
     if own.is_file() {
         own
     } else {
         folder.join("artifacts").join(RECORD_FILE)
-    }
-}
-
-/// Rows in the order of their names, and for each number of before the one of now.
-fn by_name<Row>(rows: BTreeMap<String, (usize, Row)>) -> (Vec<Row>, Vec<usize>) {
-    let mut numbers = vec![0; rows.len()];
-    let mut sorted = Vec::with_capacity(rows.len());
-    for (number, row) in rows.into_values() {
-        numbers[number] = sorted.len();
-        sorted.push(row);
-    }
-    (sorted, numbers)
-}
-
-/// Take in what was not seen before, in order.
-fn add(seen: &mut Vec<String>, values: Vec<String>) {
-    for value in values {
-        if let Err(place) = seen.binary_search(&value) {
-            seen.insert(place, value);
-        }
     }
 }

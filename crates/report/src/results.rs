@@ -1,18 +1,17 @@
-//! The report of one `results.json`, also of one that youBencha itself wrote: what is not in it
-//! is left out.
+//! The report of one `results.json`, also of youBencha's own: missing parts are omitted.
 
 use std::fmt::Write;
 
+use proctor_record::text::one_line;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{
     figures::millis,
     markdown::{escape, table},
-    trials::tame,
 };
 
-/// A result, as far as it is shown.
+/// The shown fields of a result.
 #[derive(Debug, Deserialize)]
 struct Shown {
     test_case: ShownCase,
@@ -20,7 +19,7 @@ struct Shown {
     execution: ShownExecution,
     agent: ShownAgent,
     #[serde(default)]
-    evaluators: Vec<ShownVerdict>,
+    evaluators: Vec<ForeignVerdict>,
     summary: ShownSummary,
 }
 
@@ -49,12 +48,23 @@ struct ShownAgent {
 }
 
 #[derive(Debug, Deserialize)]
-struct ShownVerdict {
+struct ForeignVerdict {
     evaluator: String,
     status: String,
     message: Option<String>,
     #[serde(default)]
     metrics: Map<String, Value>,
+    /// Why there is no verdict. youBencha has no word for this but `skipped`.
+    error: Option<Value>,
+}
+
+impl ForeignVerdict {
+    fn status(&self) -> String {
+        match (&self.error, self.status.as_str()) {
+            (Some(_), "skipped") => "error".to_owned(),
+            (_, status) => one_line(status),
+        }
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -64,15 +74,15 @@ struct ShownSummary {
 
 /// A file is not a `results.json`.
 #[derive(Debug, thiserror::Error)]
-#[error("it is no results.json")]
+#[error("not a results.json")]
 pub struct NoResults(#[from] serde_json::Error);
 
 /// The report of a `results.json` as Markdown.
 pub fn results_markdown(json: &[u8]) -> Result<String, NoResults> {
     let shown: Shown = serde_json::from_slice(json)?;
-    let mut text = format!("# {}\n\n", escape(&tame(&shown.test_case.name)));
+    let mut text = format!("# {}\n\n", escape(&one_line(&shown.test_case.name)));
     if let Some(description) = &shown.test_case.description {
-        let _ = writeln!(text, "{}\n", escape(&tame(description)));
+        let _ = writeln!(text, "{}\n", escape(&one_line(description)));
     }
     text.push_str(&table(&facts(&shown)));
     text.push_str("\n## Evaluators\n\n");
@@ -83,9 +93,9 @@ pub fn results_markdown(json: &[u8]) -> Result<String, NoResults> {
     ];
     for verdict in &shown.evaluators {
         rows.push(vec![
-            tame(&verdict.evaluator),
-            tame(&verdict.status),
-            tame(verdict.message.as_deref().unwrap_or_default()),
+            one_line(&verdict.evaluator),
+            verdict.status(),
+            one_line(verdict.message.as_deref().unwrap_or_default()),
             metrics(&verdict.metrics),
         ]);
     }
@@ -96,7 +106,7 @@ pub fn results_markdown(json: &[u8]) -> Result<String, NoResults> {
 /// The report of a `results.json` for a terminal.
 pub fn results_text(json: &[u8]) -> Result<String, NoResults> {
     let shown: Shown = serde_json::from_slice(json)?;
-    let mut text = format!("{}\n\n", tame(&shown.test_case.name));
+    let mut text = format!("{}\n\n", one_line(&shown.test_case.name));
     text.push_str(&super::figures::columns(&facts(&shown)[1..], &[]));
     text.push('\n');
     let verdicts: Vec<Vec<String>> = shown
@@ -104,7 +114,7 @@ pub fn results_text(json: &[u8]) -> Result<String, NoResults> {
         .iter()
         .map(|it| {
             let message = it.message.as_deref().unwrap_or_default();
-            vec![tame(&it.evaluator), tame(&it.status), tame(message)]
+            vec![one_line(&it.evaluator), it.status(), one_line(message)]
         })
         .collect();
     text.push_str(&super::figures::columns(&verdicts, &[]));
@@ -112,15 +122,15 @@ pub fn results_text(json: &[u8]) -> Result<String, NoResults> {
 }
 
 fn facts(shown: &Shown) -> Vec<Vec<String>> {
-    let known = |value: &Option<String>| tame(value.as_deref().unwrap_or("unknown"));
+    let known = |value: &Option<String>| one_line(value.as_deref().unwrap_or("unknown"));
     let case = &shown.test_case;
     let status = shown.agent.outcome.as_ref().or(shown.agent.status.as_ref());
     let code = shown.agent.exit_code;
     let duration = shown.execution.duration_ms;
     let facts = [
         ("", String::new()),
-        ("result", tame(&shown.summary.overall_status)),
-        ("agent", tame(&shown.agent.kind)),
+        ("result", one_line(&shown.summary.overall_status)),
+        ("agent", one_line(&shown.agent.kind)),
         ("outcome", known(&status.cloned())),
         (
             "exit code",
@@ -137,7 +147,7 @@ fn facts(shown: &Shown) -> Vec<Vec<String>> {
         .to_vec()
 }
 
-/// Metrics that are single values; lists are in the file.
+/// Metrics with single values; lists are in the file.
 fn metrics(metrics: &Map<String, Value>) -> String {
     let single = metrics
         .iter()
@@ -146,5 +156,5 @@ fn metrics(metrics: &Map<String, Value>) -> String {
         Value::String(text) => format!("{name} {text}"),
         value => format!("{name} {value}"),
     });
-    tame(&texts.collect::<Vec<_>>().join(", "))
+    one_line(&texts.collect::<Vec<_>>().join(", "))
 }

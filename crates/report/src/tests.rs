@@ -1,14 +1,23 @@
-//! Reports of made-up trials: what people see, that it is the same each time, that machines can
-//! read it, and that the gate raises no false alarms.
+//! Tests of reports of simulated trials: readable output, reproducibility, valid formats, and no
+//! false alarms of the gate.
+
+mod identity;
+
+use std::collections::BTreeMap;
 
 use insta::assert_snapshot;
-use proctor_record::{outcome::Outcome, record::TrialStatus, shuffle::Shuffle, usage::Usd};
+use proctor_record::{
+    outcome::Outcome,
+    record::{TrialStatus, definition::DefinitionRecord},
+    shuffle::Shuffle,
+    usage::Usd,
+};
 
 use super::*;
-use crate::stats::{Level, Seed, Told};
+use crate::stats::{Level, Seed, Significance};
 
-/// A trial of a made-up run: agent, task, number, score (nothing is a rate limit), dollars.
-type Seen<'a> = (&'a str, &'a str, u32, Option<f64>, Option<f64>);
+/// A simulated trial: agent, task, number, score (`None` is a rate limit), dollars.
+type MadeUpTrial<'a> = (&'a str, &'a str, u32, Option<f64>, Option<f64>);
 
 fn names<'a>(seen: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut names: Vec<&str> = seen.collect();
@@ -17,7 +26,7 @@ fn names<'a>(seen: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     names
 }
 
-fn made_up(seen: &[Seen]) -> Trials {
+fn made_up(seen: &[MadeUpTrial]) -> Trials {
     let agents = names(seen.iter().map(|it| it.0));
     let tasks = names(seen.iter().map(|it| it.1));
     let mut trials: Vec<Trial> = seen
@@ -41,6 +50,7 @@ fn made_up(seen: &[Seen]) -> Trials {
             cost_usd: dollars.and_then(Usd::from_dollars),
             duration_ms: Some(60_000 + 1000 * u64::from(*number)),
             tokens: Some(20_000),
+            cached_tokens: None,
             is_lower_bound: false,
             differences: Vec::new(),
             unverified_judges: Vec::new(),
@@ -66,10 +76,9 @@ fn made_up(seen: &[Seen]) -> Trials {
         tasks: tasks
             .iter()
             .map(|name| TaskRow {
-                name: (*name).to_owned(),
                 hashes: vec!["00".to_owned()],
                 places: vec!["container, network gateway".to_owned()],
-                ..TaskRow::default()
+                ..TaskRow::named(name, Some(definition(name)))
             })
             .collect(),
         trials,
@@ -89,18 +98,21 @@ fn agent(name: &str) -> AgentRow {
         _ => "claude-code",
     };
     AgentRow {
-        name: name.to_owned(),
         kinds: vec![kind.to_owned()],
         versions: vec!["2.1.0".to_owned()],
-        models: Vec::new(),
+        ..AgentRow::named(name, Some(definition(name)))
     }
+}
+
+fn definition(planned: &str) -> DefinitionRow {
+    DefinitionRow::of_agent(&DefinitionRecord::new(planned), &BTreeMap::new())
 }
 
 const TASKS: [&str; 8] = ["t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8"];
 
-/// Three contenders on eight tasks, two trials each; a floor, a ceiling, and a broken task.
+/// Three contestants on eight tasks, two trials each; a floor, a ceiling, and a broken task.
 fn example() -> Trials {
-    let mut seen: Vec<Seen> = Vec::new();
+    let mut seen: Vec<MadeUpTrial> = Vec::new();
     for (place, task) in TASKS.into_iter().enumerate() {
         for number in [1, 2] {
             let odd = (place + number as usize).is_multiple_of(3);
@@ -123,9 +135,9 @@ fn example() -> Trials {
 }
 
 #[test]
-fn the_table_says_what_can_and_cannot_be_concluded() {
-    assert_snapshot!(text(&Report::new(&example(), Basis::default())), @"
-    5 agents · 8 tasks · 64 trials: 27 passed, 36 failed, 1 not judged · 20261101-120000-0000000a
+fn text_report_has_conclusions() {
+    assert_snapshot!(text(&Report::new(&example(), Basis::default())), @r#"
+    5 agents · 8 tasks · 64 trials: 27 passed, 36 failed, 1 excluded · 20261101-120000-0000000a
 
     place    agent   score                 passed               normalised            cost                        time                     tokens          n   excluded
     1–2      good    0.844 [0.750, 0.969]  11/16 69 % [40, 88]  0.857 [0.750, 1.000]  $0.4000 [$0.4000, $0.4000]  61.5 s [61.0 s, 62.0 s]  20k [20k, 20k]  16  0
@@ -135,7 +147,7 @@ fn the_table_says_what_can_and_cannot_be_concluded() {
     ceiling  oracle  1.000 [?]             8/8 100 % [68, 100]  –                     –                           61.0 s [61.0 s, 61.0 s]  20k [20k, 20k]  8   0
 
     Cannot be told apart: good, fair.
-    good over fair by 0.156 on 8 tasks is not settled; it would take 29 more tasks; more trials of the same tasks would not settle it.
+    good over fair by 0.156 on 8 tasks is not significant; it would require 29 more tasks; more trials of the same tasks would not be enough.
     No agent is both cheaper and better than: fair, good.
 
     task         good      fair                  poor      null      oracle
@@ -148,20 +160,27 @@ fn the_table_says_what_can_and_cannot_be_concluded() {
     t7           1.00 2/2  1.00 2/2              0.00 0/2  0.00 0/1  1.00 1/1
     t8 (broken)  0.75 1/2  0.38 0/2              0.00 0/2  1.00 1/1  1.00 1/1
 
-    note: fair: 1 of 16 trials say nothing of the agent and are excluded (1 rate_limit); counted as 0, its score is 0.625.
-    note: Task t8 is broken: doing nothing passes 1 of 1 trials.
-    note: `lint` is 1 in all 47 trials: it tells no agents apart.
+    Trials that did not pass:
+      fair on 4 tasks: 8 failed: tests: 3 of 4 passed <&"']]>
+      fair on t3: 1 excluded (rate_limit)
+      good on 5 tasks: 5 failed: tests: 3 of 4 passed <&"']]>
+      null on 7 tasks: 7 failed: tests: 3 of 4 passed <&"']]>
+      poor on 8 tasks: 16 failed: tests: 3 of 4 passed <&"']]>
 
-    Brackets are 95 % intervals ([?]: too little to tell); tasks are the unit. Score: mean over tasks; cost, time, tokens: medians of judged trials. Seed 1.
-    ");
+    note: fair: 1 of 16 trials excluded (1 rate_limit); counted as 0, its score is 0.625.
+    note: Task t8 is broken: doing nothing passes 1 of 1 trial.
+    note: `lint` is 1 in all 47 trials: it does not distinguish agents.
+
+    Brackets are 95 % intervals ([?]: too few trials); tasks are the unit. Score: mean over tasks; cost, time, tokens: medians of judged trials. Seed 1.
+    "#);
 }
 
 #[test]
-fn markdown_says_the_same() {
-    assert_snapshot!(markdown(&Report::new(&example(), Basis::default())), @r"
+fn markdown_report_has_the_same_content() {
+    assert_snapshot!(markdown(&Report::new(&example(), Basis::default())), @r#"
     # Report
 
-    5 agents · 8 tasks · 64 trials: 27 passed, 36 failed, 1 not judged · 20261101-120000-0000000a
+    5 agents · 8 tasks · 64 trials: 27 passed, 36 failed, 1 excluded · 20261101-120000-0000000a
 
     ## Agents
 
@@ -176,7 +195,7 @@ fn markdown_says_the_same() {
     ## Findings
 
     - Cannot be told apart: good, fair.
-    - good over fair by 0.156 on 8 tasks is not settled; it would take 29 more tasks; more trials of the same tasks would not settle it.
+    - good over fair by 0.156 on 8 tasks is not significant; it would require 29 more tasks; more trials of the same tasks would not be enough.
     - No agent is both cheaper and better than: fair, good.
 
     ## Tasks
@@ -194,18 +213,26 @@ fn markdown_says_the_same() {
     | t7 | 1.00 2/2 | 1.00 2/2 | 0.00 0/2 | 0.00 0/1 | 1.00 1/1 |
     | t8 (broken) | 0.75 1/2 | 0.38 0/2 | 0.00 0/2 | 1.00 1/1 | 1.00 1/1 |
 
+    ## Trials that did not pass
+
+    - fair on 4 tasks: 8 failed: tests: 3 of 4 passed &lt;&amp;"'\]\]&gt;
+    - fair on t3: 1 excluded (rate\_limit)
+    - good on 5 tasks: 5 failed: tests: 3 of 4 passed &lt;&amp;"'\]\]&gt;
+    - null on 7 tasks: 7 failed: tests: 3 of 4 passed &lt;&amp;"'\]\]&gt;
+    - poor on 8 tasks: 16 failed: tests: 3 of 4 passed &lt;&amp;"'\]\]&gt;
+
     ## Notes
 
-    - fair: 1 of 16 trials say nothing of the agent and are excluded (1 rate\_limit); counted as 0, its score is 0.625.
-    - Task t8 is broken: doing nothing passes 1 of 1 trials.
-    - \`lint\` is 1 in all 47 trials: it tells no agents apart.
+    - fair: 1 of 16 trials excluded (1 rate\_limit); counted as 0, its score is 0.625.
+    - Task t8 is broken: doing nothing passes 1 of 1 trial.
+    - \`lint\` is 1 in all 47 trials: it does not distinguish agents.
 
-    Brackets are 95 % intervals (\[?\]: too little to tell); tasks are the unit. Score: mean over tasks; cost, time, tokens: medians of judged trials. Seed 1.
-    ");
+    Brackets are 95 % intervals (\[?\]: too few trials); tasks are the unit. Score: mean over tasks; cost, time, tokens: medians of judged trials. Seed 1.
+    "#);
 }
 
 #[test]
-fn the_same_records_give_the_same_bytes_in_every_format() {
+fn all_formats_are_reproducible() {
     let trials = example();
     let all = || {
         let report = Report::new(&trials, Basis::default());
@@ -225,7 +252,7 @@ fn the_same_records_give_the_same_bytes_in_every_format() {
     assert_eq!(all(), all());
 }
 
-/// Case 9: nothing is dropped silently.
+/// Case 9: excluded trials are never hidden.
 #[test]
 fn excluded_trials_are_counted_and_shown_both_ways() {
     let report = Report::new(&example(), Basis::default());
@@ -238,9 +265,9 @@ fn excluded_trials_are_counted_and_shown_both_ways() {
     assert_eq!(poor.score_excluded_as_zero, None);
 }
 
-/// Case 3: floor and ceiling calibrate, and a task that doing nothing passes is broken.
+/// Case 3: floor and ceiling calibrate tasks, and a task that the null agent passes is broken.
 #[test]
-fn floor_and_ceiling_are_no_contenders_and_name_what_is_broken() {
+fn floor_and_ceiling_are_not_contestants() {
     let report = Report::new(&example(), Basis::default());
     let roles: Vec<(&str, Role)> = report
         .agents
@@ -255,14 +282,14 @@ fn floor_and_ceiling_are_no_contenders_and_name_what_is_broken() {
     let broken: Vec<&str> = broken.map(|it| it.name.as_str()).collect();
     assert_eq!(broken, ["t8"]);
     let normalised = report.contenders().next().unwrap().normalised_score;
-    assert_eq!(normalised.unwrap().tasks, 7, "t8 has no scale");
+    assert_eq!(normalised.unwrap().tasks, 7, "t8 has no calibration");
 }
 
-/// Case 4: a check that never varies is pointed out.
+/// Case 4: a component that never varies has a note.
 #[test]
-fn a_component_that_never_varies_is_pointed_out() {
+fn constant_component_has_a_note() {
     let report = Report::new(&example(), Basis::default());
-    let note = "`lint` is 1 in all 47 trials: it tells no agents apart.";
+    let note = "`lint` is 1 in all 47 trials: it does not distinguish agents.";
     assert!(
         report.notes.iter().any(|it| it == note),
         "{:?}",
@@ -271,9 +298,9 @@ fn a_component_that_never_varies_is_pointed_out() {
     assert!(!report.notes.iter().any(|it| it.contains("`tests`")));
 }
 
-/// Case 10: n = 1 never gets a place, and neighbours that cannot be told apart are named.
+/// Case 10: n = 1 never has a rank, and neighbours that cannot be told apart are listed.
 #[test]
-fn one_trial_has_no_place_and_no_interval() {
+fn one_trial_has_no_rank_and_no_interval() {
     let report = Report::new(
         &made_up(&[("a", "t", 1, Some(0.98), None)]),
         Basis::default(),
@@ -285,12 +312,12 @@ fn one_trial_has_no_place_and_no_interval() {
         report
             .notes
             .iter()
-            .any(|it| it.starts_with("No place for a"))
+            .any(|it| it.starts_with("No rank for a"))
     );
 }
 
 #[test]
-fn junit_is_xml_with_errors_and_failures_apart() {
+fn junit_report_separates_errors_and_failures() {
     let text = junit(&example());
     let mut reader = quick_xml::Reader::from_str(&text);
     let (mut cases, mut failures, mut errors) = (0, 0, 0);
@@ -317,7 +344,7 @@ fn junit_is_xml_with_errors_and_failures_apart() {
 }
 
 #[test]
-fn csv_has_a_line_for_each_trial_and_unknown_figures_are_empty() {
+fn csv_has_empty_cells_for_unknown_figures() {
     let text = csv(&example());
     let lines: Vec<&str> = text.split("\r\n").collect();
     assert_eq!(lines.len(), example().trials.len() + 2);
@@ -327,13 +354,13 @@ fn csv_has_a_line_for_each_trial_and_unknown_figures_are_empty() {
         .unwrap();
     assert_eq!(
         *lost,
-        "20261101-120000-0000000a,fair,t3,,2,error,rate_limit,,0.1,62000,20000,,record"
+        "20261101-120000-0000000a,fair,t3,,2,error,rate_limit,,0.1,62000,20000,,,record"
     );
 }
 
 /// Text of agents may contain anything: it is data in the page.
 #[test]
-fn hostile_names_and_messages_are_no_markup() {
+fn hostile_names_and_messages_are_escaped() {
     let nasty = "</script><script>alert(1)</script>\"'";
     let mut trials = made_up(&[(nasty, nasty, 1, Some(0.0), Some(1.0))]);
     trials.trials[0].message = nasty.to_owned();
@@ -361,10 +388,10 @@ fn duel(baseline: &Trials, candidate: &Trials, basis: Basis) -> Versus {
     compare(one, other, basis)
 }
 
-/// An agent on so many tasks, with what `score` gives for task and trial.
+/// An agent on `tasks` tasks, with scores by task and trial.
 fn runs(tasks: usize, trials: u32, score: impl Fn(usize, u32) -> f64) -> Trials {
     let names: Vec<String> = (0..tasks).map(|task| format!("t{task:02}")).collect();
-    let mut seen: Vec<Seen> = Vec::new();
+    let mut seen: Vec<MadeUpTrial> = Vec::new();
     for (place, task) in names.iter().enumerate() {
         for number in 1..=trials {
             let score = score(place, number);
@@ -374,7 +401,7 @@ fn runs(tasks: usize, trials: u32, score: impl Fn(usize, u32) -> f64) -> Trials 
     made_up(&seen)
 }
 
-/// A little up and down.
+/// A small variation.
 fn wobble(task: usize, trial: u32) -> f64 {
     0.02 * ((task + trial as usize) % 5) as f64
 }
@@ -389,7 +416,7 @@ fn ruling(baseline: &Trials, candidate: &Trials, text: &str) -> Ruling {
 }
 
 #[test]
-fn a_clear_loss_breaks_the_rule_and_a_small_one_does_not() {
+fn only_a_clear_loss_breaks_the_rule() {
     let before = runs(12, 3, |task, trial| 0.6 + wobble(task * 7, trial));
     let worse = runs(12, 3, |task, trial| 0.4 + wobble(task * 5, trial));
     let alike = runs(12, 3, |task, trial| 0.6 + wobble(task * 3, trial));
@@ -404,22 +431,22 @@ fn a_clear_loss_breaks_the_rule_and_a_small_one_does_not() {
 }
 
 #[test]
-fn too_few_trials_are_undecided_and_say_so() {
+fn too_few_trials_are_undecided() {
     let before = runs(3, 1, |_, _| 1.0);
     let after = runs(3, 1, |_, _| 0.5);
     let versus = duel(&before, &after, Basis::default());
-    assert_eq!(versus.changes[0].told, Told::TooFew);
+    assert_eq!(versus.changes[0].significance, Significance::TooFew);
     let ruled = gate(&[rule("score<-0.05")], &[versus], Level::P95);
     assert_eq!(ruled[0].ruling, Ruling::Undecided);
     assert!(
-        ruled[0].message.contains("too few trials to know"),
+        ruled[0].message.contains("too few trials to decide"),
         "{}",
         ruled[0].message
     );
 }
 
 #[test]
-fn few_tasks_that_were_tried_often_speak_of_themselves() {
+fn few_tasks_with_many_trials_are_compared_exactly() {
     let before = runs(2, 6, |_, trial| 0.8 + 0.01 * f64::from(trial));
     let after = runs(2, 6, |_, trial| 0.3 + 0.01 * f64::from(trial));
     let versus = duel(&before, &after, Basis::default());
@@ -429,7 +456,7 @@ fn few_tasks_that_were_tried_often_speak_of_themselves() {
 }
 
 #[test]
-fn perfect_agents_hold_and_nothing_shared_is_nothing() {
+fn rules_hold_for_perfect_agents() {
     let perfect = runs(8, 2, |_, _| 1.0);
     assert_eq!(ruling(&perfect, &perfect, "score<-0.05"), Ruling::Holds);
     let other = made_up(&[("a", "elsewhere", 1, Some(1.0), None)]);
@@ -438,7 +465,7 @@ fn perfect_agents_hold_and_nothing_shared_is_nothing() {
     assert_eq!(ruling(&perfect, &costless, "cost>+20%"), Ruling::Nothing);
 }
 
-/// Of so many comparisons of an agent with itself, the share in which some rule is broken.
+/// The fraction of comparisons of an agent with itself in which a rule is broken.
 fn false_alarms(tasks: usize, rules: &[Rule], score: fn(&mut Shuffle, f64) -> f64) -> f64 {
     const DUELS: u32 = 300;
     let mut draws = Shuffle::new(77);
@@ -468,7 +495,7 @@ fn even(draws: &mut Shuffle) -> f64 {
 }
 
 #[test]
-fn the_gate_raises_false_alarms_at_most_5_times_of_100() {
+fn gate_raises_at_most_5_percent_false_alarms() {
     let rules = [rule("score<-0"), rule("cost>+0%")];
     let passes = |draws: &mut Shuffle, hard: f64| f64::from(even(draws) > hard);
     let credit = |draws: &mut Shuffle, hard: f64| 0.5 * hard + 0.5 * even(draws);
@@ -483,7 +510,7 @@ fn the_gate_raises_false_alarms_at_most_5_times_of_100() {
 }
 
 #[test]
-fn a_baseline_comes_back_as_it_was_saved_and_a_broken_one_is_refused() {
+fn baseline_survives_a_round_trip() {
     let dir = tempfile::tempdir().unwrap();
     let folder = camino::Utf8Path::from_path(dir.path()).unwrap();
     let baseline = Baseline::new("main", example());
@@ -508,7 +535,7 @@ fn a_baseline_comes_back_as_it_was_saved_and_a_broken_one_is_refused() {
 }
 
 #[test]
-fn a_comparison_reads_well() {
+fn comparison_is_readable() {
     let before = runs(12, 3, |task, trial| 0.6 + wobble(task * 7, trial));
     let worse = runs(12, 3, |task, trial| 0.4 + wobble(task * 5, trial));
     let versus = duel(&before, &worse, Basis::default());
@@ -518,6 +545,7 @@ fn a_comparison_reads_well() {
         Level::P95,
     );
     let compared = Compared {
+        notes: Vec::new(),
         basis: Basis::default(),
         comparisons: vec![versus],
         rules,
@@ -545,7 +573,7 @@ fn a_comparison_reads_well() {
 }
 
 #[test]
-fn a_result_of_youbencha_itself_is_reported() {
+fn results_of_youbencha_are_reported() {
     let json = br#"{"version":"1.0.0","test_case":{"name":"fix | it","description":"d","repo":"r","branch":"main"},
         "execution":{"started_at":"2026-01-01T00:00:00Z","duration_ms":1500},
         "agent":{"type":"copilot-cli","status":"success","exit_code":0},

@@ -2,23 +2,38 @@
 
 use std::fmt::Write;
 
+use proctor_record::text::counted;
+
 use super::{
     figures::{self, UNKNOWN, columns, count, dollars, millis},
     model::{agent::AgentReport, report::Report},
 };
 
-/// Beyond so many tasks the table of tasks lists only what is worth looking at.
+/// The number of tasks above which the table lists only notable ones.
 const MOST_TASKS: usize = 60;
+
+/// Reasons of trials that did not pass, beyond these, are only counted.
+const MOST_FAILURES: usize = 20;
 
 /// The report for a terminal.
 pub fn text(report: &Report) -> String {
     let mut text = format!("{}\n\n", headline(report));
     text.push_str(&columns(&leaderboard(report), &[]));
-    text.push('\n');
-    for line in findings(report) {
+    let findings = findings(report);
+    if !findings.is_empty() {
+        text.push('\n');
+    }
+    for line in findings {
         let _ = writeln!(text, "{line}");
     }
     let _ = write!(text, "\n{}", columns(&task_table(report), &[]));
+    let failures = failures(report);
+    if !failures.is_empty() {
+        text.push_str("\nTrials that did not pass:\n");
+    }
+    for line in failures {
+        let _ = writeln!(text, "  {line}");
+    }
     if !report.notes.is_empty() {
         text.push('\n');
     }
@@ -29,15 +44,27 @@ pub fn text(report: &Report) -> String {
     text
 }
 
-/// The subject of the report.
+/// Why trials did not pass, one line for each agent and reason.
+pub(super) fn failures(report: &Report) -> Vec<String> {
+    let shown = report.failures.iter().take(MOST_FAILURES);
+    let mut lines: Vec<String> = shown.map(ToString::to_string).collect();
+    let left_out = report.failures.len().saturating_sub(MOST_FAILURES);
+    if left_out > 0 {
+        let more = counted(left_out, "more reason");
+        lines.push(format!("and {more}: `--format html` shows every trial"));
+    }
+    lines
+}
+
+/// The headline with the numbers of trials.
 pub(super) fn headline(report: &Report) -> String {
     let totals = &report.totals;
     let runs: Vec<&str> = report.runs.iter().map(|run| run.name.as_str()).collect();
     format!(
-        "{} · {} · {}: {} passed, {} failed, {} not judged · {}",
-        figures::number_of(report.agents.len(), "agent"),
-        figures::number_of(report.tasks.len(), "task"),
-        figures::number_of(totals.trials, "trial"),
+        "{} · {} · {}: {} passed, {} failed, {} excluded · {}",
+        counted(report.agents.len(), "agent"),
+        counted(report.tasks.len(), "task"),
+        counted(totals.trials, "trial"),
         totals.passed,
         totals.failed,
         totals.errors + totals.interrupted,
@@ -45,30 +72,35 @@ pub(super) fn headline(report: &Report) -> String {
     )
 }
 
-/// How the figures are to be read.
+/// An explanation of the figures.
 pub(super) fn footing(report: &Report) -> String {
     format!(
-        "Brackets are {} intervals ([?]: too little to tell); tasks are the unit. Score: mean over tasks; cost, time, tokens: medians of judged trials. Seed {}.",
+        "Brackets are {} intervals ([?]: too few trials); tasks are the unit. Score: mean over tasks; cost, time, tokens: medians of judged trials. Seed {}.",
         percent(report.basis.level.confidence()),
         report.basis.seed.0
     )
 }
 
 pub(super) fn percent(share: f64) -> String {
-    // 95, 99 or 99.9: no digits that floats made up.
+    // 95, 99 or 99.9, without floating-point noise.
     let text = format!("{:.3}", share * 100.0);
     let text = text.trim_end_matches('0').trim_end_matches('.');
     format!("{text} %")
 }
 
-/// The agents, with a head.
+/// The agents, with a header.
 pub(super) fn leaderboard(report: &Report) -> Vec<Vec<String>> {
     let has_normalised = report.agents.iter().any(|it| it.normalised_score.is_some());
     let mut head = vec!["place", "agent", "score", "passed"];
     if has_normalised {
         head.push("normalised");
     }
-    head.extend(["cost", "time", "tokens", "n", "excluded"]);
+    let has_cached = report.agents.iter().any(|it| it.cached_tokens.is_some());
+    head.extend(["cost", "time", "tokens"]);
+    if has_cached {
+        head.push("cached");
+    }
+    head.extend(["n", "excluded"]);
     let mut rows = vec![head.into_iter().map(str::to_owned).collect()];
     for agent in &report.agents {
         let mut row = vec![
@@ -84,9 +116,11 @@ pub(super) fn leaderboard(report: &Report) -> Vec<Vec<String>> {
             figures::with_ends(agent.cost_usd, dollars),
             figures::with_ends(agent.duration_ms, millis),
             figures::with_ends(agent.tokens, count),
-            agent.judged.to_string(),
-            excluded(agent),
         ]);
+        if has_cached {
+            row.push(figures::with_ends(agent.cached_tokens, count));
+        }
+        row.extend([agent.judged.to_string(), excluded(agent)]);
         rows.push(row);
     }
     rows
@@ -102,7 +136,7 @@ fn excluded(agent: &AgentReport) -> String {
     }
 }
 
-/// The conclusions, including what cannot be concluded.
+/// The conclusions, including comparisons without one.
 pub(super) fn findings(report: &Report) -> Vec<String> {
     let mut lines = Vec::new();
     for group in &report.groups {
@@ -110,11 +144,11 @@ pub(super) fn findings(report: &Report) -> Vec<String> {
     }
     for pair in &report.unsettled {
         lines.push(format!(
-            "{} over {} by {:.3} on {} is not settled; it would take {}.",
+            "{} over {} by {:.3} on {} is not significant; it would require {}.",
             pair.better,
             pair.worse,
             pair.difference,
-            figures::number_of(pair.tasks, "task"),
+            counted(pair.tasks, "task"),
             figures::power(&pair.power)
         ));
     }
@@ -143,7 +177,7 @@ pub(super) fn findings(report: &Report) -> Vec<String> {
     lines
 }
 
-/// Tasks against agents, with a head: the mean score and how many trials passed.
+/// Tasks by agents, with a header: the mean score and the number of passed trials.
 pub(super) fn task_table(report: &Report) -> Vec<Vec<String>> {
     let mut head = vec!["task".to_owned()];
     head.extend(report.agents.iter().map(|agent| agent.name.clone()));

@@ -1,23 +1,27 @@
 //! The data of a trial in reports: a row of a few figures, regardless of the size of the record.
-//! Tables, comparisons and saved baselines are made from sets of rows.
+//! Tables, comparisons and saved baselines are computed from sets of rows.
 
 use camino::Utf8PathBuf;
 use proctor_record::{
     outcome::Outcome,
-    record::{GatewayRecord, Record, SandboxRecord, TrialStatus, score::Score},
+    record::{
+        GatewayRecord, LONGEST_REASON, Record, SandboxRecord, TrialStatus,
+        score::{Score, exclusion},
+    },
+    text::one_line,
     usage::{Usage, Usd},
 };
 use serde::{Deserialize, Serialize};
 
-use crate::foreign::ForeignMeta;
+use crate::{
+    definitions::{Defined, DefinitionRow},
+    foreign::ForeignMeta,
+};
 
-/// The longest message that a row keeps, in characters.
-const LONGEST_MESSAGE: usize = 300;
-
-/// Trials of one or more runs, with the agents and tasks that they name by number.
+/// Trials of one or more runs, which refer to agents and tasks by index.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trials {
-    /// The runs, in the order in which they were named.
+    /// The runs, in the given order.
     pub runs: Vec<RunRow>,
     /// The agents, by name.
     pub agents: Vec<AgentRow>,
@@ -27,31 +31,37 @@ pub struct Trials {
     pub trials: Vec<Trial>,
 }
 
-/// A run that trials come from.
+/// A run of trials.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunRow {
-    /// The name of its folder.
+    /// The name of its directory.
     pub name: String,
-    /// Its folder, while trials are read from it; no part of any report.
+    /// Its directory, while trials are read; not part of a report.
     #[serde(skip)]
     pub folder: Utf8PathBuf,
     /// Whether it was running when it was read.
     #[serde(default)]
     pub is_running: bool,
-    /// Trials that were planned and have no record.
+    /// Planned trials without a record.
     #[serde(default)]
     pub not_run: usize,
-    /// Records that could not be read, by their folders.
+    /// Unreadable records, by directory.
     #[serde(default)]
     pub unreadable: Vec<String>,
 }
 
-/// A contender, and all that was seen under its name.
+/// An agent, with all data under its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentRow {
-    /// Its name.
+    /// Its name, with the digest of its definition if another agent has the same name.
     pub name: String,
-    /// The kinds of agent that it was; more than one when runs differ.
+    /// Its name in the records.
+    #[serde(default)]
+    pub agent: String,
+    /// Its definition; absent if a record of it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<DefinitionRow>,
+    /// The agent types; several if runs differ.
     pub kinds: Vec<String>,
     /// Its versions.
     pub versions: Vec<String>,
@@ -59,53 +69,144 @@ pub struct AgentRow {
     pub models: Vec<String>,
 }
 
-/// A task, and all that was seen under its name.
+/// A task, with all data under its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskRow {
-    /// Its name.
+    /// Its name, with the digest of its definition if another task has the same name.
     pub name: String,
-    /// What it belongs to.
+    /// Its name in the records.
+    #[serde(default)]
+    pub task: String,
+    /// Its definition, with that of its evaluators; absent if a record of it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<DefinitionRow>,
+    /// The category.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
-    /// The hashes of its definition; more than one when it was changed between trials.
+    /// The hashes of its files; more than one when they were changed between trials.
     pub hashes: Vec<String>,
-    /// Where its trials executed.
+    /// The sandboxes of its trials.
     pub places: Vec<String>,
-    /// Settings of its definition that had no effect.
+    /// Settings of its definition without effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+impl AgentRow {
+    /// The row of an agent of this name, of which nothing else is known.
+    pub fn named(name: &str, definition: Option<DefinitionRow>) -> AgentRow {
+        AgentRow {
+            name: one_line(name),
+            agent: one_line(name),
+            definition,
+            ..AgentRow::default()
+        }
+    }
+}
+
+impl TaskRow {
+    /// The row of a task of this name, of which nothing else is known.
+    pub fn named(name: &str, definition: Option<DefinitionRow>) -> TaskRow {
+        TaskRow {
+            name: one_line(name),
+            task: one_line(name),
+            definition,
+            ..TaskRow::default()
+        }
+    }
+}
+
+impl Defined for AgentRow {
+    fn own_name(&self) -> &str {
+        // Baselines of older versions do not have it.
+        if self.agent.is_empty() {
+            &self.name
+        } else {
+            &self.agent
+        }
+    }
+
+    fn definition(&self) -> Option<&DefinitionRow> {
+        self.definition.as_ref()
+    }
+
+    fn set_name(&mut self, name: String) {
+        self.name = name;
+    }
+
+    fn merge(&mut self, other: AgentRow) {
+        add(&mut self.kinds, other.kinds);
+        add(&mut self.versions, other.versions);
+        add(&mut self.models, other.models);
+    }
+}
+
+impl Defined for TaskRow {
+    fn own_name(&self) -> &str {
+        if self.task.is_empty() {
+            &self.name
+        } else {
+            &self.task
+        }
+    }
+
+    fn definition(&self) -> Option<&DefinitionRow> {
+        self.definition.as_ref()
+    }
+
+    fn set_name(&mut self, name: String) {
+        self.name = name;
+    }
+
+    fn merge(&mut self, other: TaskRow) {
+        add(&mut self.hashes, other.hashes);
+        add(&mut self.places, other.places);
+        add(&mut self.notes, other.notes);
+    }
+}
+
+/// Adds new values, in order.
+fn add(seen: &mut Vec<String>, values: Vec<String>) {
+    for value in values {
+        if let Err(place) = seen.binary_search(&value) {
+            seen.insert(place, value);
+        }
+    }
 }
 
 /// One trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// The number of its agent.
+    /// The index of its agent.
     pub agent: usize,
-    /// The number of its task.
+    /// The index of its task.
     pub task: usize,
-    /// The number of its run.
+    /// The index of its run.
     pub run: usize,
     /// The number of the trial, from 1.
     pub trial: u32,
-    /// The verdict.
+    /// The status.
     pub status: TrialStatus,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Its score; null when nothing can be said of the agent.
+    /// The score; null if the trial is excluded.
     pub score: Option<f64>,
     /// The cost; null if unknown.
     pub cost_usd: Option<Usd>,
-    /// How long the agent worked; null when it did not.
+    /// The duration of the agent; null if it did not run.
     pub duration_ms: Option<u64>,
-    /// All tokens, cached ones included; null when unknown.
+    /// Input plus output, without cached input; null when unknown.
     pub tokens: Option<u64>,
-    /// Whether the session was cut off: cost and tokens are at least these.
+    /// Input that was read from or written to the prompt cache; null when unknown.
+    #[serde(default)]
+    pub cached_tokens: Option<u64>,
+    /// Whether the session was interrupted: cost and tokens are lower bounds.
     #[serde(default)]
     pub is_lower_bound: bool,
-    /// Where the agent's own figures differ from the gateway's, which are the ones above.
+    /// Differences between the agent's own figures and the gateway's, which are used above.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differences: Vec<String>,
-    /// Judges of which no gateway saw a model answer.
+    /// Judges without a model call through the gateway.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unverified_judges: Vec<String>,
     /// The components of its score.
@@ -113,34 +214,34 @@ pub struct Trial {
     /// Why it did not pass, in one line.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Its folder, below that of its run.
+    /// Its directory, relative to its run.
     pub folder: Utf8PathBuf,
-    /// Where the row was read from.
+    /// The source of the row.
     #[serde(default, skip_serializing_if = "RowSource::is_record")]
     pub source: RowSource,
 }
 
-/// Where a row was read from.
+/// The source of a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RowSource {
-    /// A record of ours.
+    /// A record.
     #[default]
     Record,
-    /// The `meta.json` of a run of Thunderdome's.
+    /// The `meta.json` of a Thunderdome run.
     ThunderdomeMeta,
 }
 
 impl RowSource {
     #[expect(
         clippy::trivially_copy_pass_by_ref,
-        reason = "serde hands over a reference"
+        reason = "serde passes a reference"
     )]
     fn is_record(&self) -> bool {
         *self == RowSource::Record
     }
 
-    /// The word used in files.
+    /// The name in files.
     pub fn as_str(self) -> &'static str {
         match self {
             RowSource::Record => "record",
@@ -152,25 +253,25 @@ impl RowSource {
 /// A part of a score.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Component {
-    /// Which.
+    /// The name.
     pub name: String,
     /// Its value.
     pub value: f64,
 }
 
-/// The score of a trial: `None` when nothing can be said of the agent.
+/// The score of a trial; `None` if the trial is excluded.
 pub fn score_of(record: &Record) -> Option<f64> {
     let score = scored(record)?.value;
     score.is_finite().then_some(score)
 }
 
-/// The score of the record; that of a record from before there were scores is made now.
+/// The score of the record; computed for records of older versions.
 fn scored(record: &Record) -> Option<Score> {
     let made = || Score::of(record.outcome, record.status, &record.verdicts);
     record.score.clone().or_else(made)
 }
 
-/// The components of a trial's score; a repeated evaluator has a number.
+/// The components of a trial's score; a repeated evaluator gets a number.
 pub fn components_of(record: &Record) -> Vec<Component> {
     let mut components: Vec<Component> = Vec::new();
     let parts = scored(record).map(|score| score.components);
@@ -178,7 +279,7 @@ pub fn components_of(record: &Record) -> Vec<Component> {
         let Some(value) = part.value.filter(|value| value.is_finite()) else {
             continue;
         };
-        let base = tame(&part.evaluator);
+        let base = one_line(&part.evaluator);
         let alike = |it: &&Component| {
             let rest = it.name.strip_prefix(base.as_str());
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" #"))
@@ -195,13 +296,13 @@ pub fn components_of(record: &Record) -> Vec<Component> {
 fn unverified_judges(record: &Record) -> Vec<String> {
     let verdicts = record.verdicts.iter();
     let unverified = verdicts.filter(|it| it.metrics.get("unverified") == Some(&true.into()));
-    unverified.map(|it| tame(&it.evaluator)).collect()
+    unverified.map(|it| one_line(&it.evaluator)).collect()
 }
 
 impl Trial {
-    /// The row of a record, not yet numbered.
+    /// The row of a record, without indices.
     pub fn of(record: &Record, folder: Utf8PathBuf) -> Trial {
-        // Records of older versions have the agent's own figures here, and the gateway's beside.
+        // Records of older versions have the agent's own figures here, and the gateway's separately.
         let counted = record.gateway.as_ref().and_then(GatewayRecord::usage);
         let usage = Usage::settled(record.own_usage(), counted);
         let usage = usage.as_ref();
@@ -215,7 +316,8 @@ impl Trial {
             score: score_of(record),
             cost_usd: usage.and_then(|usage| usage.total.cost_usd),
             duration_ms: record.agent_ms(),
-            tokens: usage.and_then(Usage::all_tokens),
+            tokens: usage.and_then(Usage::tokens),
+            cached_tokens: usage.and_then(Usage::cached_tokens),
             is_lower_bound: usage.is_some_and(|usage| usage.lower_bound),
             differences: record
                 .gateway
@@ -224,19 +326,19 @@ impl Trial {
                 .collect(),
             unverified_judges: unverified_judges(record),
             components: components_of(record),
-            message: message(record),
+            message: record.reason().unwrap_or_default(),
             folder,
             source: RowSource::Record,
         }
     }
 
-    /// The row of a `meta.json` that Thunderdome wrote, not yet numbered.
+    /// The row of Thunderdome's `meta.json`, without indices.
     pub fn of_foreign(meta: &ForeignMeta, folder: Utf8PathBuf) -> Trial {
         let component = |(name, value): (String, f64)| Component {
-            name: tame(&name),
+            name: one_line(&name),
             value,
         };
-        let message = tame(&meta.message());
+        let message = one_line(&meta.message());
         Trial {
             agent: 0,
             task: 0,
@@ -248,11 +350,12 @@ impl Trial {
             cost_usd: meta.cost_usd(),
             duration_ms: meta.duration_ms(),
             tokens: meta.tokens(),
+            cached_tokens: meta.cached_tokens(),
             is_lower_bound: false,
             differences: Vec::new(),
             unverified_judges: Vec::new(),
             components: meta.components().into_iter().map(component).collect(),
-            message: message.chars().take(LONGEST_MESSAGE).collect(),
+            message: message.chars().take(LONGEST_REASON).collect(),
             folder,
             source: RowSource::ThunderdomeMeta,
         }
@@ -260,64 +363,19 @@ impl Trial {
 }
 
 impl Trial {
-    /// Why it has no score, in a word or two; empty when it has one.
+    /// Why it is excluded, in a few words; empty if it has a score.
     pub fn exclusion(&self) -> &'static str {
-        match self.status {
-            _ if self.score.is_some() => "",
-            TrialStatus::Interrupted => "interrupted",
-            TrialStatus::Error if self.outcome.is_infrastructure() => self.outcome.as_str(),
-            TrialStatus::Error => "evaluator error",
-            TrialStatus::Passed | TrialStatus::Failed => "no evaluator counts",
+        match self.score {
+            Some(_) => "",
+            None => exclusion(self.status, self.outcome),
         }
     }
 }
 
-/// Why a trial did not pass: its first verdict that is none, else its first error.
-fn message(record: &Record) -> String {
-    use proctor_record::record::VerdictStatus::{Error, Failed};
-    if record.status == TrialStatus::Passed {
-        return String::new();
-    }
-    let verdicts = record.verdicts.iter();
-    let verdict = verdicts
-        .filter(|verdict| matches!(verdict.status, Failed | Error))
-        .map(|verdict| format!("{}: {}", verdict.evaluator, verdict.message));
-    let errors = record.errors.iter().map(|error| error.message.clone());
-    let first = if record.outcome == Outcome::Completed {
-        verdict.chain(errors).next()
-    } else {
-        errors.chain(verdict).next()
-    };
-    let text = first.unwrap_or_else(|| format!("the outcome is {}", record.outcome.as_str()));
-    tame(&text).chars().take(LONGEST_MESSAGE).collect()
-}
-
-/// A text on one line and without control characters.
-pub fn tame(text: &str) -> String {
-    let words = text.split(|c: char| c.is_control() || c.is_whitespace());
-    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
-    words.join(" ").replace(is_direction, "")
-}
-
-/// Characters that turn the order of what is read around.
-fn is_direction(c: char) -> bool {
-    matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// Where a trial executed, in a few words.
+/// The sandbox of a trial, in a few words.
 pub(super) fn place_of(record: &Record) -> String {
     match &record.sandbox {
         SandboxRecord::Local => "local".to_owned(),
         SandboxRecord::Docker(container) => format!("container, network {}", container.network),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_agents_wrote_is_one_harmless_line() {
-        assert_eq!(tame("a\n\x1b[31mb\tc\u{202e}d  "), "a [31mb cd");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use proctor_record::text::counted;
 use serde::Serialize;
 
 use super::{
@@ -12,9 +13,9 @@ use super::{
     model::report::Basis,
     text::percent,
 };
-use crate::stats::Told;
+use crate::stats::Significance;
 
-/// Comparisons, and what became of the rules.
+/// Comparisons, with the results of the rules.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Compared {
     /// The settings of the figures.
@@ -23,10 +24,12 @@ pub struct Compared {
     pub comparisons: Vec<Versus>,
     /// Each rule for each pair.
     pub rules: Vec<Ruled>,
+    /// Runs that are not complete, and records that cannot be read.
+    pub notes: Vec<String>,
 }
 
 impl Compared {
-    /// For a terminal.
+    /// The text for a terminal.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for versus in &self.comparisons {
@@ -48,11 +51,14 @@ impl Compared {
         if !self.rules.is_empty() {
             text.push('\n');
         }
+        for note in &self.notes {
+            let _ = writeln!(text, "note: {note}");
+        }
         let _ = writeln!(text, "{}", self.footing());
         text
     }
 
-    /// As Markdown.
+    /// The text as Markdown.
     pub fn markdown(&self) -> String {
         let mut text = String::from("# Comparison\n");
         for versus in &self.comparisons {
@@ -80,6 +86,12 @@ impl Compared {
                 ]
             }));
             text.push_str(&table(&rows));
+        }
+        if !self.notes.is_empty() {
+            text.push_str("\n## Notes\n\n");
+        }
+        for note in &self.notes {
+            let _ = writeln!(text, "- {}", escape(note));
         }
         let _ = writeln!(text, "\n{}", escape(&self.footing()));
         text
@@ -115,7 +127,7 @@ fn rows(versus: &Versus) -> Vec<Vec<String>> {
             figures::p_value(change.p_value),
             format!(
                 "{}, {}+{} trials",
-                figures::number_of(change.tasks, "task"),
+                counted(change.tasks, "task"),
                 change.baseline_trials,
                 change.candidate_trials
             ),
@@ -154,15 +166,15 @@ fn verdict(change: &Change) -> String {
         Scope::TasksLikeThese => "",
         Scope::ExactlyTheseTasks => ", on exactly these tasks",
     };
-    match (change.told, change.is_better()) {
+    match (change.significance, change.is_better()) {
         (_, Some(true)) => format!("better{scope}"),
         (_, Some(false)) => format!("worse{scope}"),
-        (Told::TooFew, None) => "too few to know".to_owned(),
+        (Significance::TooFew, None) => "too few trials to decide".to_owned(),
         (_, None) => "cannot be told apart".to_owned(),
     }
 }
 
-/// The figures that do not fit in the table.
+/// The figures that do not fit into the table.
 fn lines(versus: &Versus) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(changed) = versus.tasks_changed {
@@ -178,23 +190,26 @@ fn lines(versus: &Versus) -> Vec<String> {
                 "With excluded trials as 0 the score changed by {as_zero}."
             ));
         }
-        let is_open = matches!(score.told, Told::NotApart | Told::TooFew);
+        let is_open = matches!(
+            score.significance,
+            Significance::NotApart | Significance::TooFew
+        );
         if let Some(power) = score.power.filter(|_| is_open) {
             let takes = figures::power(&power);
             lines.push(format!(
-                "To be sure of a score that changed so much would take {takes}."
+                "A significant result for this change of the score would require {takes}."
             ));
         }
         if score.left_out > 0 {
             lines.push(format!(
-                "{} tasks were tried on one side only and count nowhere.",
-                score.left_out
+                "{} left out: the other side has no counterpart.",
+                counted(score.left_out, "task")
             ));
         }
     }
     for metric in &versus.unknown {
         lines.push(format!(
-            "{}: not known of both on any task.",
+            "{}: not available on both sides for any task.",
             metric.as_str()
         ));
     }

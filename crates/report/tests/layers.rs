@@ -2,7 +2,8 @@
 
 use proctor_testkit::layers;
 
-const ORDER: [&str; 18] = [
+const ORDER: &[&str] = &[
+    "definitions",
     "foreign",
     "trials",
     "baseline",
@@ -21,10 +22,11 @@ const ORDER: [&str; 18] = [
     "markdown",
     "results",
     "versus",
+    "youbencha",
 ];
 
 #[test]
 fn imports_follow_the_layer_order() {
     let src = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
-    layers::check(src.into(), &ORDER, &[]).unwrap_or_else(|faults| panic!("{faults}"));
+    layers::check(src.into(), ORDER).unwrap_or_else(|faults| panic!("{faults}"));
 }

@@ -1,5 +1,5 @@
-//! Is an agent's CLI installed, which version, which flags, is it logged in: asked once for
-//! each binary and kept by path, size and time of change.
+//! Probes an agent's CLI: whether it is installed, its version and flags, and its login. Each
+//! binary is probed once; results are cached by path, size and modification time.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -18,15 +18,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::host::Host;
 
-/// An entry of the cache; it holds while the binary is the same.
+/// An entry of the cache, valid while the binary is unchanged.
 #[derive(Serialize, Deserialize)]
 struct Cached {
-    stamp: Stamp,
+    stamp: FileStamp,
     installed: Installed,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Stamp {
+struct FileStamp {
     path: Utf8PathBuf,
     bytes: u64,
     modified_ns: u128,
@@ -38,11 +38,11 @@ struct Stamp {
 pub struct ProbeTimeout {
     /// The command line.
     pub command: String,
-    /// The time that it had.
+    /// The timeout.
     pub limit: Duration,
 }
 
-/// The version and options of `cli` on this host; `None` when it is not installed.
+/// The version and options of `cli` on this host; `None` if it is not installed.
 pub async fn installed(cli: &Cli, host: &Host) -> Result<Option<Installed>, ProbeTimeout> {
     match host.find_program(cli.program) {
         None => Ok(None),
@@ -50,7 +50,7 @@ pub async fn installed(cli: &Cli, host: &Host) -> Result<Option<Installed>, Prob
     }
 }
 
-/// The version and options of the program at `path`, which is this CLI; `None` when it cannot be started.
+/// The version and options of this CLI at `path`; `None` if it cannot be started.
 pub async fn installed_at(
     cli: &Cli,
     path: Utf8PathBuf,
@@ -69,7 +69,7 @@ pub async fn installed_at(
     let mut env = host.clean_env(home);
     env.extend(shared_caches(cli, host));
     let ask = async |args| ask(&path, args, (&env, home), cli.probe_limit).await;
-    // One after the other: the first start of some fills a cache that the second one uses.
+    // Sequentially, because the first start of some CLIs fills a cache for the second.
     let version = ask(cli.version_args).await?;
     let help = ask(cli.help_args).await?;
     let installed = Installed {
@@ -90,7 +90,7 @@ pub async fn installed_at(
     Ok(Some(installed))
 }
 
-/// The version of git, which makes every workspace; `None` when it is not installed.
+/// The version of git, which creates every workspace; `None` if it is not installed.
 pub async fn git(host: &Host) -> Option<Installed> {
     let path = host.find_program("git")?;
     let env = host.helper_env(&[]);
@@ -104,7 +104,7 @@ pub async fn git(host: &Host) -> Option<Installed> {
     })
 }
 
-/// Ask the CLI whether it is logged in, with the credentials that it would get.
+/// Runs the CLI's login check with the credentials that it would get.
 pub async fn auth_check(
     cli: &Cli,
     installed: &Installed,
@@ -122,7 +122,7 @@ pub async fn auth_check(
     })
 }
 
-/// The variables that lead a CLI to what all trials share, for every host that keeps a cache.
+/// The variables for caches that all trials share.
 pub fn shared_caches(cli: &Cli, host: &Host) -> BTreeMap<String, String> {
     let folder = host.cache.as_ref().map(|cache| cache.join(cli.program));
     let folder = folder.filter(|folder| fs::create_dir_all(folder).is_ok());
@@ -134,16 +134,16 @@ pub fn shared_caches(cli: &Cli, host: &Host) -> BTreeMap<String, String> {
     })
 }
 
-/// The environment and the folder that a program is asked in.
-type Place<'a> = (&'a BTreeMap<String, String>, &'a Utf8Path);
+/// The environment and the working directory of a probe.
+type ProbeEnv<'a> = (&'a BTreeMap<String, String>, &'a Utf8Path);
 
 async fn ask(
     program: &Utf8Path,
     args: &[&str],
-    place: Place<'_>,
+    probe_env: ProbeEnv<'_>,
     limit: Duration,
 ) -> Result<Option<String>, ProbeTimeout> {
-    let output = run(program, args, place, limit).await?;
+    let output = run(program, args, probe_env, limit).await?;
     let output = output.filter(|output| output.status == Status::Code(0));
     Ok(output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()))
 }
@@ -151,7 +151,7 @@ async fn ask(
 async fn run(
     program: &Utf8Path,
     args: &[&str],
-    (env, cwd): Place<'_>,
+    (env, cwd): ProbeEnv<'_>,
     limit: Duration,
 ) -> Result<Option<CommandOutput>, ProbeTimeout> {
     let command = QuickCommand::new(program)
@@ -169,7 +169,7 @@ async fn run(
     }
 }
 
-/// A program that does not know the option may print anything; its flags are then unknown.
+/// Whether the text is a help text: a program without this option may print anything.
 fn is_help(text: &str) -> bool {
     text.contains("--help") || text.contains("Usage")
 }
@@ -182,7 +182,7 @@ pub fn version_in(text: &str) -> Option<String> {
         .map(str::to_owned)
 }
 
-fn stamp(path: &Utf8Path) -> Option<Stamp> {
+fn stamp(path: &Utf8Path) -> Option<FileStamp> {
     let path = platform::canonical(path).ok()?;
     let meta = path.metadata().ok()?;
     let modified = meta
@@ -190,7 +190,7 @@ fn stamp(path: &Utf8Path) -> Option<Stamp> {
         .ok()?
         .duration_since(std::time::UNIX_EPOCH)
         .ok()?;
-    Some(Stamp {
+    Some(FileStamp {
         path,
         bytes: meta.len(),
         modified_ns: modified.as_nanos(),
@@ -205,13 +205,13 @@ fn cache_file(cli: &Cli, host: &Host) -> Option<Utf8PathBuf> {
     )
 }
 
-fn cached(cli: &Cli, host: &Host, stamp: &Stamp) -> Option<Installed> {
+fn cached(cli: &Cli, host: &Host, stamp: &FileStamp) -> Option<Installed> {
     let bytes = fs::read(cache_file(cli, host)?).ok()?;
     let cached: Cached = serde_json::from_slice(&bytes).ok()?;
     (cached.stamp == *stamp).then_some(cached.installed)
 }
 
-/// A cache that cannot be written costs time, nothing else.
+/// Writes the cache. A failure only costs time.
 fn remember(cli: &Cli, host: &Host, cached: &Cached) {
     if let (Some(file), Ok(json)) = (cache_file(cli, host), serde_json::to_vec(cached)) {
         let folder = file.parent().map(fs::create_dir_all);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_found_in_what_the_cli_prints() {
+    fn version_is_found_in_the_output_of_a_cli() {
         for (text, expect) in [
             ("2.1.197 (Claude Code)", Some("2.1.197")),
             ("codex-cli v0.9.1\n", Some("0.9.1")),

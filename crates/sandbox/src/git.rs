@@ -1,5 +1,5 @@
-//! Git, run as a program: never with the user's or the agent's configuration, so that hooks,
-//! filters and ignore files of either have no say in what is measured.
+//! Git as a program: never with the user's or the agent's configuration, so that hooks, filters and
+//! ignore files do not affect measurements.
 
 use std::{collections::BTreeMap, ffi::OsString, sync::Arc, time::Duration};
 
@@ -12,10 +12,10 @@ use proctor_record::platform;
 
 use crate::host::Host;
 
-/// Fetching a large repository takes a while; nothing takes longer than this.
+/// The timeout: fetching a large repository takes a while.
 const LIMIT: Duration = Duration::from_mins(30);
 
-/// Variables that tie git to one repository.
+/// Variables that bind git to one repository.
 const OF_ONE_REPOSITORY: [&str; 9] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",
@@ -28,59 +28,62 @@ const OF_ONE_REPOSITORY: [&str; 9] = [
     "GIT_WORK_TREE",
 ];
 
-/// Variables of git, of ssh and of the usual credential helpers, which matter only to fetch.
+/// Variables of git, ssh and common credential helpers, which are needed only for fetching.
 const TO_FETCH: [&str; 7] = ["GIT_", "SSH_", "GCM_", "GH_", "GITHUB_", "GITLAB_", "DBUS_"];
 
-/// The file of a git directory that says where its history ends, when it is not whole.
+/// The file of a git directory that lists where a shallow history ends.
 pub const SHALLOW: &str = "shallow";
 
-/// Git on one git directory.
+/// Packs objects. The pack lives as long as the run: searching for deltas costs more than they save.
+const PACK: [&str; 4] = ["pack-objects", "--quiet", "--revs", "--window=0"];
+
+/// Git in one git directory.
 #[derive(Clone, Debug)]
 pub struct Git {
     dir: Utf8PathBuf,
     work_tree: Option<Utf8PathBuf>,
     inherited: Arc<BTreeMap<String, String>>,
     env: Vec<(String, String)>,
-    config: Configuration,
+    config: GitConfiguration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Configuration {
-    /// None but ours.
+enum GitConfiguration {
+    /// Only our own.
     Ours,
     /// The user's: credential helpers, proxies.
     User,
 }
 
-/// Git did not do what was asked.
+/// A git command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
-    /// It could not be run.
-    #[error("could not run git")]
+    /// Git could not be run.
+    #[error("cannot run git")]
     Run(#[from] proctor_process::Error),
-    /// It said no.
+    /// The command failed.
     #[error("`git {command}` failed: {stderr}")]
     Failed {
         /// The subcommand.
         command: String,
-        /// What it printed.
+        /// The error output.
         stderr: String,
     },
 }
 
 impl Git {
-    /// Git on a repository, without looking at its work tree.
+    /// Git in a repository, without its work tree.
     pub fn new(host: &Host, git_dir: &Utf8Path) -> Git {
         Git {
             dir: git_dir.to_owned(),
             work_tree: None,
             inherited: Arc::new(host.helper_env(&TO_FETCH)),
             env: Vec::new(),
-            config: Configuration::Ours,
+            config: GitConfiguration::Ours,
         }
     }
 
-    /// The same on another repository.
+    /// The same for another repository.
     #[must_use]
     pub fn at(&self, git_dir: &Utf8Path) -> Git {
         Git {
@@ -104,7 +107,7 @@ impl Git {
         &self.dir
     }
 
-    /// The same with more environment.
+    /// The same with additional environment variables.
     #[must_use]
     pub fn with_env(mut self, env: &[(&str, &str)]) -> Git {
         self.env.extend(
@@ -114,14 +117,14 @@ impl Git {
         self
     }
 
-    /// The same with the user's configuration: to fetch with the user's credentials.
+    /// The same with the user's configuration, to fetch with the user's credentials.
     #[must_use]
     pub fn with_user_config(mut self) -> Git {
-        self.config = Configuration::User;
+        self.config = GitConfiguration::User;
         self
     }
 
-    /// Run and give what it printed.
+    /// Runs a command. Returns its output.
     pub async fn run<'a>(
         &self,
         args: impl IntoIterator<Item = &'a str>,
@@ -130,7 +133,7 @@ impl Git {
         check(&name, quick::output(command, LIMIT).await?)
     }
 
-    /// Run with these bytes on standard input.
+    /// Runs a command with these bytes on standard input.
     pub async fn run_with_input<'a>(
         &self,
         args: impl IntoIterator<Item = &'a str>,
@@ -141,7 +144,7 @@ impl Git {
         check(&name, quick::output(command, LIMIT).await?)
     }
 
-    /// Run and give the one line that it printed.
+    /// Runs a command. Returns its single line of output.
     pub async fn line<'a>(
         &self,
         args: impl IntoIterator<Item = &'a str>,
@@ -150,7 +153,7 @@ impl Git {
         Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
     }
 
-    /// Run with standard output going to `file`.
+    /// Runs a command with standard output in `file`.
     pub async fn run_to_file<'a>(
         &self,
         args: impl IntoIterator<Item = &'a str>,
@@ -168,7 +171,7 @@ impl Git {
         Ok(())
     }
 
-    /// Take over where the history of another repository ends, when it is not whole.
+    /// Copies the end of a shallow history from another repository.
     pub fn copy_shallow_from(&self, source: &Git) -> std::io::Result<()> {
         let shallow = source.dir.join(SHALLOW);
         if shallow.is_file() {
@@ -177,39 +180,58 @@ impl Git {
         Ok(())
     }
 
-    /// Copy a tree, or a commit with its history, and nothing else from another repository.
+    /// Copies a tree, and nothing else, from another repository.
     pub async fn copy_tree_from(&self, source: &Git, tree: &str) -> Result<(), GitError> {
-        // The pack lives as long as the run: searching for deltas costs more than they save.
-        let pack = [
-            "pack-objects",
-            "--quiet",
-            "--revs",
-            "--window=0",
-            "--stdout",
-        ];
-        let (_, pack) = source.command(pack);
-        // For each loose object glibc would grow and shrink the heap.
-        let pack = pack
-            .env("MALLOC_TOP_PAD_", "16777216")
-            .env("MALLOC_TRIM_THRESHOLD_", "67108864");
-        let (_, unpack) = self.command(["index-pack", "--stdin"]);
+        // A repository that fetches objects on demand, or whose objects are elsewhere, has to be read by its own git.
+        match self.pack_directly(source, tree).await {
+            Ok(()) => Ok(()),
+            Err(_) => self.copy_history_from(source, tree).await,
+        }
+    }
+
+    /// Writes a pack with the objects of a tree, which are borrowed from another repository while git runs.
+    async fn pack_directly(&self, source: &Git, tree: &str) -> Result<(), GitError> {
+        let failed = |stderr: String| GitError::Failed {
+            command: PACK[0].to_owned(),
+            stderr,
+        };
+        let objects = source.dir.join("objects");
+        // The variable holds a list of paths.
+        if !objects.is_dir() || objects.as_str().contains([':', ';', '"', '\n']) {
+            return Err(failed(format!("{objects} cannot be borrowed")));
+        }
+        let packs = self.dir.join("objects/pack");
+        fs_err::create_dir_all(&packs).map_err(|error| failed(error.to_string()))?;
+        let name = packs.join("pack");
+        let (_, pack) = self.command(PACK.into_iter().chain([name.as_str()]));
+        let pack = pack.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", &objects);
         let input = format!("{tree}\n").into_bytes();
-        let (packed, unpacked) =
-            quick::pipeline(pack.stdin(Source::Bytes(input)), unpack, LIMIT).await?;
-        check("pack-objects", packed)?;
+        let pack = with_steady_heap(pack).stdin(Source::Bytes(input));
+        check(PACK[0], quick::output(pack, LIMIT).await?)?;
+        Ok(())
+    }
+
+    /// Copies a tree, or a commit with its history, and nothing else from another repository.
+    pub async fn copy_history_from(&self, source: &Git, start: &str) -> Result<(), GitError> {
+        let (_, pack) = source.command(PACK.into_iter().chain(["--stdout"]));
+        let (_, unpack) = self.command(["index-pack", "--stdin"]);
+        let input = format!("{start}\n").into_bytes();
+        let pack = with_steady_heap(pack).stdin(Source::Bytes(input));
+        let (packed, unpacked) = quick::pipeline(pack, unpack, LIMIT).await?;
+        check(PACK[0], packed)?;
         check("index-pack", unpacked)?;
         Ok(())
     }
 
-    /// The environment that comes along: for our own work nothing that git listens to; to fetch, also the variables
-    /// for that, without those that a hook that runs Proctor would hand down of its own repository.
+    /// The inherited environment. Our own commands get no variables that affect git; fetching also
+    /// gets variables for credentials, without those that a git hook sets for its own repository.
     fn inherited(&self) -> BTreeMap<OsString, OsString> {
         let comes = |name: &str| match self.config {
-            Configuration::Ours => {
+            GitConfiguration::Ours => {
                 let name = name.to_ascii_uppercase();
                 !TO_FETCH.iter().any(|start| name.starts_with(start))
             }
-            Configuration::User => {
+            GitConfiguration::User => {
                 let mut tying = OF_ONE_REPOSITORY.iter();
                 !tying.any(|tied| platform::is_same_name(tied, name))
             }
@@ -220,7 +242,7 @@ impl Git {
             .collect()
     }
 
-    /// Whether the user says how ssh is run.
+    /// Whether the user configures the ssh command.
     fn chooses_ssh(&self) -> bool {
         ["GIT_SSH_COMMAND", "GIT_SSH"]
             .iter()
@@ -241,11 +263,12 @@ impl Git {
                 .args(["-C", work_tree.as_str()]);
         }
         match self.config {
-            Configuration::Ours => {
+            GitConfiguration::Ours => {
                 command = command
                     .env("GIT_CONFIG_NOSYSTEM", "1")
                     .env("GIT_CONFIG_GLOBAL", "/dev/null")
                     .env("GIT_ATTR_NOSYSTEM", "1")
+                    .env("GIT_NO_REPLACE_OBJECTS", "1")
                     .args([
                         "-c",
                         "core.excludesFile=",
@@ -263,12 +286,15 @@ impl Git {
                         "core.autocrlf=false",
                         "-c",
                         "core.fsmonitor=false",
+                        // Its repositories do not outlive the run.
+                        "-c",
+                        "core.fsync=none",
                     ])
                     .args(platform::git_settings().iter().copied());
             }
-            Configuration::User if self.chooses_ssh() => {}
-            // A question for a passphrase would wait forever.
-            Configuration::User => {
+            GitConfiguration::User if self.chooses_ssh() => {}
+            // A prompt for a passphrase would wait forever.
+            GitConfiguration::User => {
                 command = command.env("GIT_SSH_COMMAND", "ssh -o BatchMode=yes");
             }
         }
@@ -278,6 +304,13 @@ impl Git {
         let name = args.first().copied().unwrap_or_default().to_owned();
         (name, command.args(args))
     }
+}
+
+/// Keeps glibc from growing and shrinking the heap for each loose object.
+fn with_steady_heap(command: QuickCommand) -> QuickCommand {
+    command
+        .env("MALLOC_TOP_PAD_", "16777216")
+        .env("MALLOC_TRIM_THRESHOLD_", "67108864")
 }
 
 fn check(name: &str, output: CommandOutput) -> Result<Vec<u8>, GitError> {

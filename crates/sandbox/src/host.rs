@@ -1,5 +1,4 @@
-//! The harness's view of the machine and the user. The cli crate fills it in; no other crate reads
-//! the environment.
+//! The machine and the user, as the harness sees them. Only the cli crate reads the environment.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +9,7 @@ use proctor_record::{
     secrets::Secrets,
 };
 
-/// The machine and the user, as seen at the start.
+/// The machine and the user at the start of Proctor.
 #[derive(Clone, Debug)]
 pub struct Host {
     /// The environment.
@@ -21,24 +20,24 @@ pub struct Host {
     pub home: Option<Utf8PathBuf>,
     /// The working directory.
     pub cwd: Utf8PathBuf,
-    /// Where temporary folders go.
+    /// The directory for temporary files.
     pub temp: Utf8PathBuf,
-    /// Where what was found out about CLIs is kept between runs.
+    /// The directory for cached probes of CLIs.
     pub cache: Option<Utf8PathBuf>,
-    /// Whether we are root.
+    /// Whether Proctor runs as root.
     pub is_root: bool,
-    /// Our user and group.
+    /// The user and group ids.
     pub ids: (u32, u32),
     /// The name of the machine.
     pub name: String,
-    /// The program that runs: the first process of containers.
+    /// The running program: the first process of containers.
     pub binary: Utf8PathBuf,
     /// The supervisor of the processes that we start.
     pub supervisor: Supervisor,
 }
 
-/// Variables that agents and evaluators get from the host: where programs are, how text is
-/// encoded, how to reach the network. No secrets, no settings.
+/// Variables that agents and evaluators get from the host: PATH, text encoding, network access. No
+/// secrets, no settings.
 const ALLOWED: &[&str] = &[
     "PATH",
     "LANG",
@@ -59,8 +58,8 @@ const ALLOWED: &[&str] = &[
     "NODE_EXTRA_CA_CERTS",
 ];
 
-/// Variables that helper programs of Proctor get besides [`ALLOWED`]: the user's folders, and where libraries are.
-/// One that ends with an underscore stands for all that begin with it.
+/// Variables that helper programs of Proctor get in addition to [`ALLOWED`]: the user's directories
+/// and library paths. A name with a trailing underscore is a prefix.
 const OF_HELPERS: &[&str] = &[
     "HOME",
     "TMPDIR",
@@ -77,8 +76,9 @@ const OF_HELPERS: &[&str] = &[
 ];
 
 impl Host {
-    /// The environment of a helper program that Proctor runs for itself, such as git, with its `own` variables, listed
-    /// as in `OF_HELPERS`. Agents of the same user can read it, so that it holds no other secrets.
+    /// The environment of a helper program of Proctor, such as git, with its `own` variables,
+    /// listed as in `OF_HELPERS`. Agents of the same user can read it, so that it has no other
+    /// secrets.
     pub fn helper_env(&self, own: &[&str]) -> BTreeMap<String, String> {
         let general = ALLOWED.iter().chain(&platform::OF_WINDOWS);
         let meant: Vec<&str> = general.chain(OF_HELPERS).chain(own).copied().collect();
@@ -87,7 +87,7 @@ impl Host {
         env
     }
 
-    /// The allow-listed environment, with a HOME and a folder for temporary files of its own.
+    /// The allow-listed environment, with a separate HOME and temporary directory.
     pub fn clean_env(&self, home: &camino::Utf8Path) -> BTreeMap<String, String> {
         let mut env: BTreeMap<String, String> = ALLOWED
             .iter()
@@ -99,7 +99,7 @@ impl Host {
         env
     }
 
-    /// The same machine with another environment, in which the variables `listed` are secret.
+    /// The same host with another environment, in which the variables `listed` are secret.
     #[must_use]
     pub fn with_env(&self, env: BTreeMap<String, String>, listed: &[String]) -> Host {
         Host {
@@ -109,7 +109,7 @@ impl Host {
         }
     }
 
-    /// The same machine with one variable set.
+    /// The same host with one variable set.
     #[must_use]
     pub fn with(&self, name: &str, value: &str) -> Host {
         let mut host = self.clone();
@@ -118,12 +118,12 @@ impl Host {
         host
     }
 
-    /// The value of a variable. Where names of variables do not depend on their case, it does not either.
+    /// The value of a variable, ignoring case on systems that do.
     pub fn variable(&self, name: &str) -> Option<&str> {
         platform::variable(&self.env, name)
     }
 
-    /// Find a program on the host's PATH.
+    /// Finds a program on the host's PATH.
     pub fn find_program(&self, name: &str) -> Option<Utf8PathBuf> {
         platform::find_program(&self.env, &self.cwd, name)
     }
@@ -133,7 +133,7 @@ impl Host {
         platform::find_sh(|name| self.find_program(name))
     }
 
-    /// The shell that runs commands written as text: `cmd.exe` only on a Windows without `sh`.
+    /// The shell for commands in text form: `cmd.exe` only on Windows without `sh`.
     pub fn shell(&self) -> Shell {
         if cfg!(windows) && self.sh().is_none() {
             Shell::Cmd
@@ -143,7 +143,7 @@ impl Host {
     }
 }
 
-/// Whether an entry of a list of variables stands for this one.
+/// Whether an entry of a list of variables matches a name.
 fn stands_for(entry: &str, name: &str) -> bool {
     if entry.ends_with('_') {
         name.to_ascii_uppercase().starts_with(entry)

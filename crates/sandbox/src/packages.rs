@@ -1,6 +1,6 @@
-//! CLIs of agents at a version that is named: installed once into the user's cache, and shared by
-//! all trials, which cannot change them. Those from npm bring their own Node when they need one, so
-//! that a task's image neither has to have one nor gets to see it.
+//! Agent CLIs at a configured version: installed once into the user's cache and shared by all
+//! trials, read-only. CLIs from npm include their own Node if necessary, independent of a task's
+//! image.
 
 mod python;
 
@@ -23,11 +23,11 @@ use tempfile::TempDir;
 pub use self::python::PythonVersion;
 use crate::host::Host;
 
-/// Where installed packages are seen in containers.
+/// The mount point of installed packages in containers.
 const INSIDE: &str = "/proctor/cli";
-/// The Node for CLIs that are scripts. It runs with any C library of GNU from 2.28 on.
+/// The Node for CLIs that are scripts. It runs with glibc 2.28 and later.
 const NODE_VERSION: &str = "22.23.3";
-/// The variables of npm and pip, whose indices may need credentials.
+/// The variables of npm and pip, whose registries may need credentials.
 const OF_INSTALLERS: [&str; 5] = [
     "NPM_",
     "PIP_",
@@ -35,13 +35,13 @@ const OF_INSTALLERS: [&str; 5] = [
     "REQUESTS_CA_BUNDLE",
     "CURL_CA_BUNDLE",
 ];
-/// How long an installation may take.
+/// The timeout of an installation.
 const LONGEST: Duration = Duration::from_mins(10);
 /// The maximum length of the quoted output of a failed installation.
-const TOLD: usize = 2000;
+const MAX_QUOTED_BYTES: usize = 2000;
 
-/// Where the package of one who takes part in a trial is seen in its container: the agent's, or with
-/// 1 that of its fallback.
+/// The mount point of a contestant's package in its container: the agent's, or with 1 that of its
+/// fallback.
 pub fn inside(who: usize) -> Utf8PathBuf {
     match who {
         0 => INSIDE.into(),
@@ -52,9 +52,9 @@ pub fn inside(who: usize) -> Utf8PathBuf {
 /// A CLI at one version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Package {
-    /// Where it comes from.
+    /// The registry.
     pub registry: Registry,
-    /// Its name there.
+    /// The name in the registry.
     pub name: &'static str,
     /// The program in it.
     pub program: &'static str,
@@ -68,30 +68,28 @@ impl fmt::Display for Package {
     }
 }
 
-/// Why a package is not there.
+/// Why a package is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum PackageError {
-    /// There is nowhere to put it.
-    #[error("there is no folder for caches: neither XDG_CACHE_HOME nor HOME is set")]
+    /// There is no cache directory.
+    #[error("no cache directory: set XDG_CACHE_HOME or HOME")]
     NoCache,
-    /// There is no installer.
+    /// npm is missing.
     #[error("`npm`, which installs {package}, is not on PATH")]
     NoNpm {
         /// The package.
         package: String,
     },
-    /// There is no Python to install it with.
-    #[error(
-        "there is no Python {version} with pip on this machine to install {package}, which is to run with Python {version}"
-    )]
+    /// The required Python for the installation is missing.
+    #[error("cannot install {package}: Python {version} with pip is missing on this machine")]
     NoPython {
         /// The package.
         package: String,
-        /// The Python that it would run with.
+        /// The required Python.
         version: PythonVersion,
     },
-    /// There is no Python to run it with.
-    #[error("there is no `python3` to run {package} with")]
+    /// Python is missing.
+    #[error("{package} requires `python3`")]
     NothingToRunWith {
         /// The package.
         package: String,
@@ -106,7 +104,7 @@ pub enum PackageError {
         /// Its output.
         message: String,
     },
-    /// The package is not what we took it for.
+    /// The package does not contain the expected program.
     #[error("{package} has no program `{program}`")]
     NoProgram {
         /// The installed package.
@@ -114,7 +112,7 @@ pub enum PackageError {
         /// The missing program.
         program: &'static str,
     },
-    /// The installed program does not run there.
+    /// The program cannot be installed for the target system.
     #[error(
         "{package} cannot be installed for Linux containers on this system: use an image that has it, or an agent without `version`"
     )]
@@ -122,8 +120,8 @@ pub enum PackageError {
         /// The package.
         package: String,
     },
-    /// The cache cannot be used.
-    #[error("could not write to {folder}")]
+    /// The cache is not writable.
+    #[error("cannot write to {folder}")]
     Cache {
         /// The folder.
         folder: Utf8PathBuf,
@@ -132,7 +130,7 @@ pub enum PackageError {
     },
 }
 
-/// Where a package is to run.
+/// The target system of a package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// On this machine.
@@ -142,7 +140,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// Its system in npm's words.
+    /// npm's name of the operating system.
     fn system(self) -> &'static str {
         match (self, std::env::consts::OS) {
             (Target::Containers, _) => "linux",
@@ -152,12 +150,12 @@ impl Target {
         }
     }
 
-    /// The system and the processor in npm's words.
+    /// npm's names of the operating system and the CPU.
     fn platform(self) -> String {
         format!("{}-{}", self.system(), processor())
     }
 
-    /// Whether it is another system than ours.
+    /// Whether it differs from this system.
     fn is_elsewhere(self) -> bool {
         self.system() != Target::Here.system()
     }
@@ -166,14 +164,14 @@ impl Target {
 /// A package on this machine.
 #[derive(Clone, Debug)]
 pub struct InstalledPackage {
-    /// Its folder, complete and never changed again.
+    /// Its directory, complete and immutable.
     pub folder: Utf8PathBuf,
-    /// The program, below that.
+    /// The program, relative to the directory.
     pub program: Utf8PathBuf,
 }
 
 impl Package {
-    /// Where it is on this machine, once it is installed.
+    /// The directory of the package on this machine.
     fn place(
         &self,
         cache: &Utf8Path,
@@ -187,7 +185,7 @@ impl Package {
         cache.join("clis").join(target.platform()).join(name)
     }
 
-    /// The program, below the package's folder. On Windows npm makes one that can be started itself.
+    /// The program, relative to the directory. On Windows npm creates a startable one.
     fn program_in(&self, target: Target) -> Utf8PathBuf {
         match (self.registry, target.system()) {
             (Registry::Npm(_), "win32") => format!("node_modules/.bin/{}.cmd", self.program).into(),
@@ -196,8 +194,8 @@ impl Package {
         }
     }
 
-    /// Whether what is installed here can be what runs there: npm can be asked for another system, but makes files
-    /// by the rules of ours; pip cannot.
+    /// Checks whether the package can be installed for the target: npm supports other systems, but
+    /// writes files by the rules of this one; pip does not.
     fn check_target(&self, target: Target) -> Result<(), PackageError> {
         let is_npm = matches!(self.registry, Registry::Npm(_));
         if target.is_elsewhere() && (cfg!(windows) || !is_npm) {
@@ -244,7 +242,7 @@ impl Package {
             return Ok(installed);
         }
         let fresh = TempDir::with_prefix_in(".installing-", &place).map_err(failed)?;
-        let inside = Utf8Path::from_path(fresh.path()).expect("it is below a path that is text");
+        let inside = Utf8Path::from_path(fresh.path()).expect("the parent path is UTF-8");
         match (self.registry, python) {
             (Registry::Npm(_), _) => self.install_into(inside, host, target).await?,
             (Registry::PyPi { with, .. }, Some(python)) => {
@@ -350,14 +348,14 @@ impl Package {
     }
 }
 
-/// The end of what a failed installation said.
+/// The end of the output of a failed installation.
 fn tail(said: &[u8]) -> String {
     let said = String::from_utf8_lossy(said).trim().to_owned();
-    let from = said.ceil_char_boundary(said.len().saturating_sub(TOLD));
+    let from = said.ceil_char_boundary(said.len().saturating_sub(MAX_QUOTED_BYTES));
     said[from..].to_owned()
 }
 
-/// The processor in npm's words.
+/// npm's name of the CPU.
 fn processor() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "x64",
@@ -366,7 +364,7 @@ fn processor() -> &'static str {
     }
 }
 
-/// Whether a file is a script whose first line calls for Node.
+/// Whether a file is a script with Node in its first line.
 fn is_node_script(start: &[u8]) -> bool {
     let line = start.split(|byte| *byte == b'\n').next().unwrap_or(start);
     line.starts_with(b"#!") && String::from_utf8_lossy(line).contains("node")

@@ -1,4 +1,4 @@
-//! One of several engines of a run, as the others see it.
+//! One of several engines of a run, as seen by the others.
 
 use tokio_util::sync::CancellationToken;
 
@@ -16,7 +16,7 @@ impl Peer {
         !self.dead.is_cancelled() && self.engine.answers().await
     }
 
-    /// Send an image that it has to another; `None` when it has none, or dies over it.
+    /// Sends an image to another engine; `None` if it does not have the image, or dies meanwhile.
     pub(crate) async fn send(&self, name: &str, to: &Engine) -> Option<Result<Image, EngineError>> {
         let sent = async {
             self.engine.image(name).await.ok()?;

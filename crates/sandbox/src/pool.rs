@@ -1,5 +1,5 @@
-//! The places where the trials of a run execute: one sandbox, or several Docker engines that share
-//! the trials by their free slots and memory. Trials of an engine that dies run elsewhere.
+//! The sandboxes of a run: one sandbox, or several Docker engines that share the trials by their
+//! free slots and memory. Trials of an engine that dies run on other engines.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -19,48 +19,48 @@ use super::{
 };
 use crate::host::Host;
 
-/// How often engines are asked whether they live.
+/// The interval between pings of engines.
 const LOOK: Duration = Duration::from_secs(5);
-/// One that gives no answer so many times in a row, while another does, is dead: its machine went dark, or it hangs.
+/// The number of consecutive unanswered pings after which an engine is dead, if another answers.
 const UNANSWERED: u32 = 3;
-/// How soon engines are asked when a trial has complained of one.
+/// The delay of a ping after a failed trial.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
-/// How long a trial waits to learn whether its engine is dead, when none answers.
+/// How long a trial waits for the state of its engine if no engine answers.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// All places of a run.
+/// All sandboxes of a run.
 #[derive(Debug)]
 pub struct Pool {
-    members: Vec<Member>,
-    /// Engines that were not there from the start.
+    members: Vec<PoolMember>,
+    /// Engines that were unavailable at the start.
     absent: Vec<LostEngine>,
-    /// Bytes of memory that one trial may take.
+    /// The maximum memory of one trial in bytes.
     needs: Option<u64>,
-    /// How many trials each member has.
+    /// The number of trials of each member.
     trials: Mutex<Vec<u64>>,
     freed: Notify,
-    /// A trial broke: engines are asked soon.
+    /// Notified when a trial fails, so that engines are pinged soon.
     suspected: Arc<Notify>,
 }
 
 #[derive(Debug)]
-struct Member {
+struct PoolMember {
     sandbox: Sandbox,
     capacity: Capacity,
-    /// Cancelled when it is dead. There is always one that is not.
+    /// Cancelled when the engine is dead. At least one engine is never declared dead.
     dead: CancellationToken,
 }
 
-/// An engine whose trials were done by others.
+/// A lost engine, whose trials other engines ran.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LostEngine {
-    /// Where it should listen.
+    /// Its address.
     pub address: String,
     /// Its observed state.
     pub reason: String,
 }
 
-/// A trial's place, until it is dropped.
+/// The slot of a trial, until it is dropped.
 #[derive(Debug)]
 pub struct EngineSlot<'a> {
     pool: &'a Pool,
@@ -68,7 +68,7 @@ pub struct EngineSlot<'a> {
 }
 
 impl Pool {
-    /// Make all places ready that the settings name. Of several engines some may be away.
+    /// Opens all sandboxes of the settings. Some of several engines may be unavailable.
     pub async fn open(
         settings: &SandboxSettings,
         host: &Host,
@@ -100,7 +100,7 @@ impl Pool {
                 ) => {
                     absent.push(LostEngine {
                         address: address.clone(),
-                        reason: format!("it was not there ({reason})"),
+                        reason: format!("unavailable at the start ({reason})"),
                     });
                     first.get_or_insert(error.clone());
                 }
@@ -114,7 +114,7 @@ impl Pool {
     }
 
     fn of(sandboxes: Vec<Sandbox>, absent: Vec<LostEngine>, settings: &SandboxSettings) -> Pool {
-        let members = sandboxes.into_iter().map(|sandbox| Member {
+        let members = sandboxes.into_iter().map(|sandbox| PoolMember {
             capacity: sandbox.engine().map_or(
                 Capacity {
                     processors: 1,
@@ -125,8 +125,8 @@ impl Pool {
             sandbox,
             dead: CancellationToken::new(),
         });
-        let mut members: Vec<Member> = members.collect();
-        let peers: Vec<Peer> = members.iter().filter_map(Member::peer).collect();
+        let mut members: Vec<PoolMember> = members.collect();
+        let peers: Vec<Peer> = members.iter().filter_map(PoolMember::peer).collect();
         for member in &mut members {
             if let Sandbox::Docker(docker) = &mut member.sandbox {
                 docker.peers.clone_from(&peers);
@@ -142,8 +142,8 @@ impl Pool {
         }
     }
 
-    /// Wait for a place. With one sandbox there is always room: who runs it says how many trials
-    /// there are at a time.
+    /// Waits for a slot. With one sandbox there is always a slot: the caller limits the number of
+    /// concurrent trials.
     pub async fn engine_slot(&self) -> EngineSlot<'_> {
         loop {
             // Before looking, so that what is freed in between is not missed.
@@ -175,11 +175,12 @@ impl Pool {
         self.trials.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Watch the engines while `work` is done: one that is cut off tells nothing to those who wait for its answers.
+    /// Monitors the engines while `work` runs: waiting for the answers of a disconnected engine
+    /// would not reveal its state.
     pub async fn watched<T>(&self, work: impl Future<Output = T>) -> T {
         let over = CancellationToken::new();
         let _until_then = over.clone().drop_guard();
-        let peers: Vec<Peer> = self.members.iter().filter_map(Member::peer).collect();
+        let peers: Vec<Peer> = self.members.iter().filter_map(PoolMember::peer).collect();
         // A single engine may come back, and there is no other to run its trials.
         if peers.len() > 1 {
             let suspected = Arc::clone(&self.suspected);
@@ -188,25 +189,25 @@ impl Pool {
         work.await
     }
 
-    /// The engines that were away, or died.
+    /// The engines that were unavailable, or died.
     pub fn lost(&self) -> Vec<LostEngine> {
         let died = self.members.iter().filter(|one| one.dead.is_cancelled());
         let died = died.filter_map(|member| {
             Some(LostEngine {
                 address: member.sandbox.engine()?.address().to_string(),
-                reason: "it died in mid-run".to_owned(),
+                reason: "lost during the run".to_owned(),
             })
         });
         self.absent.iter().cloned().chain(died).collect()
     }
 
-    /// Wait until nothing of them is left.
+    /// Waits until all resources are removed.
     pub async fn close(&self) {
-        future::join_all(self.members.iter().map(Member::close)).await;
+        future::join_all(self.members.iter().map(PoolMember::close)).await;
     }
 }
 
-impl Member {
+impl PoolMember {
     fn peer(&self) -> Option<Peer> {
         Some(Peer {
             engine: self.sandbox.engine()?.clone(),
@@ -228,7 +229,8 @@ impl Member {
     }
 }
 
-/// Watch engines until it is over, on a thread of its own: trials may keep theirs busy for longer than an answer may take.
+/// Monitors engines on its own thread: trials may keep theirs busy for longer than the ping
+/// timeout.
 fn watch(peers: &[Peer], suspected: &Notify, over: &CancellationToken) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -242,7 +244,7 @@ fn watch(peers: &[Peer], suspected: &Notify, over: &CancellationToken) {
     });
 }
 
-/// The only one who declares an engine dead.
+/// The only function that declares an engine dead.
 async fn find_dead(peers: &[Peer], suspected: &Notify) {
     let mut unanswered = vec![0; peers.len()];
     loop {
@@ -269,7 +271,7 @@ fn dead(unanswered: &mut [u32], answers: &[bool]) -> Vec<usize> {
     silent.map(|(index, _)| index).collect()
 }
 
-/// A member, for choosing one.
+/// A member as a candidate for a trial.
 #[derive(Clone, Copy, Debug)]
 struct Offer {
     capacity: Capacity,
@@ -278,7 +280,7 @@ struct Offer {
 }
 
 /// The live member with the lowest load and memory for one more trial. An idle engine always
-/// accepts one: if that is too much, its record says so, and no trial waits forever.
+/// accepts a trial: if it needs too much, its record shows that, and no trial waits forever.
 fn choose(offers: &[Offer], needs: Option<u64>) -> Option<usize> {
     let has_room = |offer: &Offer| {
         let wanted = needs.map(|needs| needs.saturating_mul(offer.trials + 1));
@@ -297,16 +299,16 @@ fn choose(offers: &[Offer], needs: Option<u64>) -> Option<usize> {
 }
 
 impl EngineSlot<'_> {
-    fn member(&self) -> &Member {
+    fn member(&self) -> &PoolMember {
         &self.pool.members[self.member]
     }
 
-    /// Where the trial executes.
+    /// The sandbox of the trial.
     pub fn sandbox(&self) -> &Sandbox {
         &self.member().sandbox
     }
 
-    /// Whether what became of the trial is that its engine died, and another can do it.
+    /// Whether the trial ended because its engine died, so that another engine can run it.
     pub async fn has_died(&self) -> bool {
         let us = self.member().peer().filter(|_| self.pool.members.len() > 1);
         let Some(us) = us else { return false };
@@ -325,7 +327,7 @@ impl EngineSlot<'_> {
         }
     }
 
-    /// Until its engine is dead.
+    /// Waits until its engine is dead.
     pub async fn died(&self) {
         self.member().dead.cancelled().await;
     }
@@ -345,7 +347,7 @@ mod tests {
     const GIB: u64 = 1 << 30;
 
     #[test]
-    fn who_is_silent_while_others_answer_is_dead_and_nobody_is_when_all_are_silent() {
+    fn engine_is_dead_only_if_others_answer() {
         let mut unanswered = [0; 2];
         let mut asked = |answers: [bool; 2]| dead(&mut unanswered, &answers);
         let (both, first, none) = ([true, true], [true, false], [false, false]);
@@ -357,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn trials_go_where_there_is_most_room() {
+    fn trials_are_assigned_to_the_least_loaded_engine() {
         let offer = |processors, trials| Offer {
             capacity: Capacity {
                 processors,

@@ -1,10 +1,10 @@
-//! A command that runs somewhere: here, or in a container.
+//! A running command, on this machine or in a container.
 
 use proctor_process::{EndReason, Event, Process};
 
-use super::docker::{ContainerProcess, EngineError, Facts};
+use super::docker::{ContainerProcess, EngineError, JobFacts};
 
-/// A running command, the same to its owner wherever it runs.
+/// A running command with the same interface for all environments.
 pub enum Running {
     /// On this machine.
     Local(Box<Process>),
@@ -13,7 +13,7 @@ pub enum Running {
 }
 
 impl Running {
-    /// The next output, or the report once everything is over. Safe to cancel.
+    /// The next output, or the report at the end. Cancel-safe.
     pub async fn next(&mut self) -> Result<Event<'_>, EngineError> {
         match self {
             Running::Local(process) => Ok(process.next().await),
@@ -21,7 +21,7 @@ impl Running {
         }
     }
 
-    /// Send bytes to its standard input.
+    /// Sends bytes to its standard input.
     pub fn send(&mut self, bytes: &[u8]) {
         match self {
             Running::Local(process) => process.send(bytes),
@@ -29,7 +29,7 @@ impl Running {
         }
     }
 
-    /// Close its standard input.
+    /// Closes its standard input.
     pub fn close_stdin(&mut self) {
         match self {
             Running::Local(process) => process.close_stdin(),
@@ -37,7 +37,7 @@ impl Running {
         }
     }
 
-    /// End it with all its descendants.
+    /// Ends it with all its descendants.
     pub fn end(&mut self, reason: EndReason) {
         match self {
             Running::Local(process) => process.end(reason),
@@ -46,7 +46,7 @@ impl Running {
     }
 
     /// The engine's data of an ended container.
-    pub fn facts(&self) -> Option<Facts> {
+    pub fn facts(&self) -> Option<JobFacts> {
         match self {
             Running::Local(_) => None,
             Running::Container(process) => process.facts().cloned(),

@@ -1,4 +1,4 @@
-//! Where trials execute: on this machine, or each in a container of its own.
+//! The sandboxes of trials: this machine, or a container for each trial.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
 use crate::{
-    area::Area,
     docker::{self, Address, BuildSpec, Engine, EngineError, EngineOptions, Image},
     host::Host,
     peer::Peer,
     settings::{SandboxKind, SandboxSettings},
+    trial_dir::TrialDir,
 };
 
-/// The variables of podman, of the `ssh` to other machines, and of credentials for registries.
+/// The variables of podman, of `ssh` to other machines, and of registry credentials.
 const OF_ENGINES: [&str; 8] = [
     "PODMAN_",
     "CONTAINERS_",
@@ -30,37 +30,37 @@ const OF_ENGINES: [&str; 8] = [
     "SSH_",
 ];
 
-/// Where the trials of a run execute.
+/// The sandbox of the trials of a run.
 #[derive(Debug)]
 pub enum Sandbox {
-    /// In folders and process trees of this machine.
+    /// Directories and process trees of this machine.
     Local,
     /// In containers.
     Docker(Box<DockerSandbox>),
 }
 
-/// A Docker engine, and what is known of it by now.
+/// A Docker engine with cached data.
 #[derive(Debug)]
 pub struct DockerSandbox {
     /// The engine.
     pub engine: Engine,
     pub settings: SandboxSettings,
-    /// The label of what this run makes.
+    /// The label of this run's resources.
     label: String,
-    /// Images by the name that was asked for: one name is one image throughout a run.
+    /// Images by requested name: a name is the same image throughout a run.
     images: Mutex<BTreeMap<String, Image>>,
-    /// How it is reached.
+    /// The connection options.
     options: EngineOptions,
-    /// The engines of the run, which may have what this one lacks.
+    /// The engines of the run, which may have images that this one lacks.
     pub(crate) peers: Vec<Peer>,
-    /// The engine of this machine, which may have it when these do not.
+    /// The engine of this machine, which may have images that the others lack.
     pub(crate) own: Option<Address>,
     /// The cached probes of programs in images.
     programs: Mutex<BTreeMap<(String, String), Option<Installed>>>,
-    /// One build at a time: trials of one task want the same image.
+    /// One build at a time: trials of one task need the same image.
     building: Mutex<()>,
-    /// The files of containers lie here, so that a later run finds them should we be killed.
-    _area: Area,
+    /// The directory of container files, which a later run can find if Proctor is killed.
+    _area: TrialDir,
 }
 
 impl Sandbox {
@@ -74,24 +74,24 @@ impl Sandbox {
         if settings.kind == SandboxKind::Local {
             return Ok(Sandbox::Local);
         }
-        let area = Area::create(&host.temp)
+        let trial_dir = TrialDir::create(&host.temp)
             .map_err(|error| EngineError::file("write to", host.temp.as_std_path(), &error))?;
         let options = EngineOptions {
             address: Address::find(host)?,
             binary: host.binary.clone().into(),
-            scratch: area.scratch.clone().into(),
+            scratch: trial_dir.scratch.clone().into(),
             supervisor: host.supervisor.clone(),
             env: host.helper_env(&OF_ENGINES).into_iter().collect(),
         };
         let engine = Engine::connect(&options).await?;
-        let us = Owner {
+        let us = ObjectOwner {
             folder: run_dir.to_owned(),
             process: Holder::here(&host.name, None),
         };
         let is_needed = |label: &str| {
-            let is_past = |owner: Owner| owner.process.is_of_an_earlier_boot(&us.process);
-            // Containers of this machine do not outlive it either.
-            let is_past = engine.is_local() && Owner::read(label).is_some_and(is_past);
+            let is_past = |owner: ObjectOwner| owner.process.is_of_an_earlier_boot(&us.process);
+            // Containers of this machine do not survive its restart.
+            let is_past = engine.is_local() && ObjectOwner::read(label).is_some_and(is_past);
             !is_past && is_alive(label, &us)
         };
         engine.sweep(is_needed).await?;
@@ -105,11 +105,11 @@ impl Sandbox {
             own: None,
             programs: Mutex::default(),
             building: Mutex::default(),
-            _area: area,
+            _area: trial_dir,
         })))
     }
 
-    /// The engine, where there is one.
+    /// The engine, if any.
     pub fn engine(&self) -> Option<&Engine> {
         match self {
             Sandbox::Local => None,
@@ -117,12 +117,12 @@ impl Sandbox {
         }
     }
 
-    /// Wait until nothing of it is left.
+    /// Waits until all resources are removed.
     pub async fn close(&self) {
         if let Sandbox::Docker(docker) = self {
             docker.engine.close().await;
             if docker.engine.has_lost() {
-                // Should the engine still be away, the next run sweeps.
+                // If the engine is still unavailable, the next run removes the leftovers.
                 let _ = docker.engine.sweep(|label| label != docker.label).await;
             }
         }
@@ -131,27 +131,27 @@ impl Sandbox {
 
 /// The creator of an object of an engine: its label.
 #[derive(Debug, Serialize, Deserialize)]
-struct Owner {
-    /// The folder of the run, or of the one trial that the process is for.
+struct ObjectOwner {
+    /// The directory of the run, or of the single trial of the process.
     folder: Utf8PathBuf,
     process: Holder,
 }
 
-impl Owner {
+impl ObjectOwner {
     /// The data of a label; `None` if it is not Proctor's.
-    fn read(label: &str) -> Option<Owner> {
+    fn read(label: &str) -> Option<ObjectOwner> {
         serde_json::from_str(label).ok()
     }
 
     fn label(&self) -> String {
-        serde_json::to_string(self).expect("texts and numbers are JSON")
+        serde_json::to_string(self).expect("strings and numbers can be serialized")
     }
 }
 
 /// Whether an object with a label may still be needed. Objects of other machines, and those in
 /// doubt, are kept.
-fn is_alive(label: &str, us: &Owner) -> bool {
-    let Some(owner) = Owner::read(label) else {
+fn is_alive(label: &str, us: &ObjectOwner) -> bool {
+    let Some(owner) = ObjectOwner::read(label) else {
         return true;
     };
     if owner.process.host != us.process.host {
@@ -160,15 +160,15 @@ fn is_alive(label: &str, us: &Owner) -> bool {
     if owner.process.is_gone() {
         return false;
     }
-    // Numbers of processes say nothing where there are several spaces of them, but the folder of a run has a
-    // lock; that of the run that we resume is in our own hands. The folder of a trial has none, and counts as held.
+    // Pids are not comparable across pid namespaces, but the directory of a run has a lock; we hold
+    // the lock of a resumed run. The directory of a trial has no lock, and counts as locked.
     let is_ours = owner.folder == us.folder && owner.folder.join(LOCK_FILE).exists();
     let is_we = owner.process.id == us.process.id;
     is_we || !is_ours && is_locked(&owner.folder)
 }
 
 impl DockerSandbox {
-    /// The image with this name, or with the name that the suite puts in its place.
+    /// The image with this name, or its replacement in the suite.
     pub async fn image(&self, name: &str) -> Result<Image, EngineError> {
         let name = self.settings.images.get(name).map_or(name, String::as_str);
         let mut images = self.images.lock().await;
@@ -183,7 +183,7 @@ impl DockerSandbox {
         Ok(image)
     }
 
-    /// An image from another engine of the run that has it, or from that of this machine.
+    /// An image from another engine of the run, or from this machine's.
     async fn fetch(&self, name: &str) -> Result<Image, EngineError> {
         let mut failed = None;
         for peer in &self.peers {
@@ -204,7 +204,7 @@ impl DockerSandbox {
         }
     }
 
-    /// The engine of this machine, when others do the work and it is there.
+    /// The engine of this machine, if other engines run the trials and it is available.
     async fn own_engine(&self) -> Option<Engine> {
         let options = EngineOptions {
             address: self.own.clone()?,
@@ -213,8 +213,7 @@ impl DockerSandbox {
         Engine::connect(&options).await.ok()
     }
 
-    /// The image that a Dockerfile makes, built once and within a time. `sink` is given what the
-    /// build says.
+    /// The image of a Dockerfile, built once and within a time limit. `sink` gets the build output.
     pub async fn build(
         &self,
         context: &Utf8Path,
@@ -223,7 +222,7 @@ impl DockerSandbox {
         sink: impl FnMut(&str),
     ) -> Result<Image, EngineError> {
         let _one_at_a_time = self.building.lock().await;
-        // The engine sees the folder alone, and so names files below it.
+        // File names are relative to the build context.
         let below = dockerfile.strip_prefix(context).unwrap_or(dockerfile);
         let spec = BuildSpec {
             context: context.into(),
@@ -240,12 +239,12 @@ impl DockerSandbox {
         built.unwrap_or_else(|_| {
             Err(EngineError::Build {
                 tag: spec.name.clone(),
-                message: format!("it took longer than {} s", limit.as_secs_f64()),
+                message: format!("the build took longer than {} s", limit.as_secs_f64()),
             })
         })
     }
 
-    /// The labels of what this run makes.
+    /// The labels of this run's resources.
     pub fn labels(&self) -> BTreeMap<String, String> {
         BTreeMap::from([(docker::RUN_LABEL.to_owned(), self.label.clone())])
     }
@@ -272,31 +271,34 @@ impl DockerSandbox {
 mod tests {
     use super::*;
 
-    fn owner(folder: &Utf8Path) -> Owner {
-        Owner {
+    fn owner(folder: &Utf8Path) -> ObjectOwner {
+        ObjectOwner {
             folder: folder.to_owned(),
             process: Holder::here("here", None),
         }
     }
 
     #[test]
-    fn what_the_dead_left_is_theirs_no_more_and_what_the_living_use_stays() {
+    fn resources_of_dead_processes_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let trial = Utf8Path::from_path(dir.path()).unwrap();
         let us = owner(trial);
-        // Another process with the same trial, on the same machine.
-        assert!(is_alive(&owner(trial).label(), &us), "it lives");
+        // Another process runs the same trial on the same machine.
+        assert!(is_alive(&owner(trial).label(), &us), "the process is alive");
         let mut dead = owner(trial);
-        // No process has this number.
+        // No process has this pid.
         dead.process.pid = u32::MAX;
         assert!(!is_alive(&dead.label(), &us));
         dead.process.host = "elsewhere".to_owned();
-        assert!(is_alive(&dead.label(), &us), "nobody here can tell");
+        assert!(
+            is_alive(&dead.label(), &us),
+            "another machine's process is unknown"
+        );
         assert!(is_alive("made by something else", &us));
     }
 
     #[test]
-    fn what_the_run_that_is_resumed_left_goes_also_when_its_process_cannot_be_told() {
+    fn resources_of_a_resumed_run_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let run = Utf8Path::from_path(dir.path()).unwrap();
         let mut before = owner(run);
@@ -306,6 +308,6 @@ mod tests {
         fs_err::write(run.join(LOCK_FILE), "").unwrap();
         assert!(!is_alive(&before.label(), &us));
         let other = owner(Utf8Path::new("/nowhere"));
-        assert!(!is_alive(&before.label(), &other), "nobody holds the lock");
+        assert!(!is_alive(&before.label(), &other), "the lock is free");
     }
 }

@@ -14,12 +14,12 @@ pub struct SandboxSettings {
     pub image: Option<String>,
     /// The addresses of the Docker engines; the engine of this machine if empty.
     pub engines: Vec<String>,
-    /// Names of images that stand for others, such as those of a mirror.
+    /// Replacements of image names, such as those of a mirror.
     pub images: BTreeMap<String, String>,
     pub limits: ResourceLimits,
     /// `None` leaves the network to the task.
     pub network: Option<Network>,
-    /// Whether containers have no gateway by the suite's own choice.
+    /// Whether the suite turns the gateway off for containers.
     pub refuses_gateway: bool,
 }
 
@@ -27,17 +27,17 @@ pub struct SandboxSettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SandboxKind {
-    /// A folder and a process tree of its own on this machine.
+    /// Its own directory and process tree on this machine.
     #[default]
     Local,
-    /// A container of its own.
+    /// Its own container.
     Docker,
 }
 
 /// Resource limits of a trial; `None` means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ResourceLimits {
-    /// Processors, in parts of one.
+    /// CPUs, also fractional.
     pub cpus: Option<f64>,
     /// Bytes of memory.
     pub memory: Option<u64>,
@@ -58,21 +58,21 @@ impl From<ResourceLimits> for LimitsRecord {
     }
 }
 
-/// What a trial may reach.
+/// The network access of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Network {
-    /// The gateway and nothing else.
+    /// Only the gateway.
     Gateway,
     /// The gateway and, through it, these hosts.
     Allowlist(Vec<String>),
-    /// Everything.
+    /// Full access.
     Open,
-    /// Nothing.
+    /// No access.
     None,
 }
 
 impl Network {
-    /// The word used in records.
+    /// The name in records.
     pub fn as_str(&self) -> &'static str {
         match self {
             Network::Gateway => "gateway",

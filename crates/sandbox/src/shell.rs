@@ -1,4 +1,4 @@
-//! Runs a command that judges or prepares: within its time, its output on disk, nothing left.
+//! Runs a judging or preparing command: with a timeout, output on disk, and no remaining processes.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,44 +10,44 @@ use proctor_process::{
 use proctor_record::platform::{self, Shell};
 use tokio_util::sync::CancellationToken;
 
-use crate::{DockerRoom, Room, Running, host::Host};
+use crate::{ContainerEnv, ExecEnv, Running, host::Host};
 
-/// How much of the end of the output is handed back.
+/// The length of the quoted end of the output.
 const QUOTED_BYTES: usize = 400;
 
 /// The command.
 pub struct ShellCommand<'a> {
     /// Program and arguments.
     pub argv: &'a [String],
-    /// The whole environment.
+    /// The complete environment.
     pub env: BTreeMap<String, String>,
-    /// Where.
+    /// The working directory.
     pub cwd: &'a Utf8Path,
-    /// How long it may take.
+    /// The timeout.
     pub timeout: Option<Duration>,
-    /// The folder that its output goes to.
+    /// The directory for its output.
     pub logs: Utf8PathBuf,
 }
 
-/// How it ended.
+/// The result of a command.
 pub struct Ran {
-    /// How.
+    /// The exit.
     pub exit: Exit,
-    /// The last line that it printed; empty when it printed none.
+    /// The last line of its output; empty if there is none.
     pub last_line: String,
-    /// The shell that read it, where that is not the one that it is written for.
+    /// The shell that ran it, if it is not the expected one.
     pub shell: Option<&'static str>,
 }
 
 impl Ran {
-    /// Its exit code, or why there is none.
+    /// The exit code, or the reason that there is none.
     pub fn code(&self, line: &str) -> Result<i32, String> {
         match (self.exit.ended_by, self.exit.status) {
             (None, Some(Status::Code(code))) => Ok(code),
             (None, Some(Status::Signal(signal))) => {
                 Err(format!("`{line}` was killed by signal {signal}"))
             }
-            (Some(EndReason::TimedOut), _) => Err(format!("`{line}` ran into its time limit")),
+            (Some(EndReason::TimedOut), _) => Err(format!("`{line}` exceeded its time limit")),
             (Some(EndReason::Cancelled), _) => Err(format!("`{line}` was interrupted")),
             (Some(EndReason::SupervisorLost), _) => {
                 Err(format!("the supervisor of `{line}` was killed"))
@@ -57,7 +57,7 @@ impl Ran {
     }
 }
 
-/// A line for the shell as a program with arguments.
+/// A shell command as a program with arguments.
 pub fn line(text: &str) -> Vec<String> {
     ["sh", "-c", text].map(str::to_owned).into()
 }
@@ -66,14 +66,14 @@ impl ShellCommand<'_> {
     /// Runs the command. Its result is data; only a failure of the machine is an error.
     pub async fn run(
         self,
-        room: &Room,
+        exec_env: &ExecEnv,
         host: &Host,
         cancel: &CancellationToken,
     ) -> Result<Ran, String> {
         let text = |error: &dyn std::error::Error| error.to_string();
-        let shell = match room {
-            Room::Local => host.shell(),
-            Room::Docker(_) => Shell::Sh,
+        let shell = match exec_env {
+            ExecEnv::Local => host.shell(),
+            ExecEnv::Docker(_) => Shell::Sh,
         };
         let script = shell.script(self.argv).map_err(|error| text(&error))?;
         let argv = match &script {
@@ -84,11 +84,11 @@ impl ShellCommand<'_> {
             argv: &argv,
             ..self
         };
-        if matches!(room, Room::Local) {
+        if matches!(exec_env, ExecEnv::Local) {
             platform::look_in_path_only(&mut command.env);
         }
         let (command, mut capture) = command.prepare()?;
-        let process = room.start(command, host).await;
+        let process = exec_env.start(command, host).await;
         let process = process.map_err(|error| text(&error))?;
         let ran = follow(process, &mut capture, cancel).await?;
         Ok(Ran {
@@ -97,7 +97,7 @@ impl ShellCommand<'_> {
         })
     }
 
-    /// Leave a script for `cmd.exe` beside the output.
+    /// Writes a script for `cmd.exe` next to the output.
     fn write_script(&self, script: &str) -> Result<String, String> {
         let path = self.logs.join("command.cmd");
         let written =
@@ -106,16 +106,16 @@ impl ShellCommand<'_> {
         Ok(path.into_string())
     }
 
-    /// Run it in a container as a user of the image.
+    /// Runs it in a container as a user of the image.
     pub async fn run_as(
         self,
         user: Option<&str>,
-        room: &DockerRoom,
+        exec_env: &ContainerEnv,
         cancel: &CancellationToken,
     ) -> Result<Ran, String> {
         let text = |error: &dyn std::error::Error| error.to_string();
         let (command, mut capture) = self.prepare()?;
-        let process = room.start(command, user.map(str::to_owned)).await;
+        let process = exec_env.start(command, user.map(str::to_owned)).await;
         let process = process.map_err(|error| text(&error))?;
         follow(process, &mut capture, cancel).await
     }
@@ -151,7 +151,7 @@ impl ShellCommand<'_> {
     }
 }
 
-/// See a command through.
+/// Runs a command to its end.
 async fn follow(
     mut process: Running,
     capture: &mut Capture,

@@ -2,8 +2,8 @@
 
 use proctor_testkit::layers;
 
-const ORDER: [&str; 13] = [
-    "area",
+const ORDER: &[&str] = &[
+    "trial_dir",
     "host",
     "availability",
     "docker",
@@ -14,12 +14,12 @@ const ORDER: [&str; 13] = [
     "sandbox",
     "pool",
     "running",
-    "room",
+    "exec_env",
     "shell",
 ];
 
 #[test]
 fn imports_follow_the_layer_order() {
     let src = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
-    layers::check(src.into(), &ORDER, &[]).unwrap_or_else(|faults| panic!("{faults}"));
+    layers::check(src.into(), ORDER).unwrap_or_else(|faults| panic!("{faults}"));
 }

@@ -3,16 +3,16 @@
 
 use serde_json::{Value, json};
 
-use crate::content::Content;
-use crate::reply::{Reply, pieces};
+use crate::content::RequestContent;
+use crate::reply::{FilledReply, pieces};
 use crate::script::{ApiError, Usage};
 use proctor_model_api::anthropic_error_type;
 
 /// One server-sent event.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Event(Value);
+pub(crate) struct ServerSentEvent(Value);
 
-impl Event {
+impl ServerSentEvent {
     /// The event as it goes over the wire: its name is the type of its data.
     pub(crate) fn encode(&self) -> String {
         let name = self.0["type"].as_str().unwrap_or_default();
@@ -20,7 +20,7 @@ impl Event {
     }
 }
 
-impl Reply {
+impl FilledReply {
     /// The whole message, for a request that wants no stream.
     pub(crate) fn to_json(&self) -> Value {
         let mut whole = self.envelope();
@@ -31,7 +31,7 @@ impl Reply {
     }
 
     /// The message as the events of a stream.
-    pub(crate) fn to_events(&self) -> Vec<Event> {
+    pub(crate) fn to_events(&self) -> Vec<ServerSentEvent> {
         let mut start = self.envelope();
         // The true count of output tokens is only known at the end, so the real API starts low.
         let first = Usage {
@@ -55,7 +55,7 @@ impl Reply {
             "usage": usage_json(self.usage),
         }));
         events.push(json!({"type": "message_stop"}));
-        events.into_iter().map(Event).collect()
+        events.into_iter().map(ServerSentEvent).collect()
     }
 
     fn envelope(&self) -> Value {
@@ -94,16 +94,16 @@ struct WireBlock {
 }
 
 impl WireBlock {
-    fn new(block: &Content, tool_use_id: &str) -> Self {
+    fn new(block: &RequestContent, tool_use_id: &str) -> Self {
         match block {
-            Content::Text(text) => Self {
+            RequestContent::Text(text) => Self {
                 whole: json!({"type": "text", "text": text}),
                 empty: json!({"type": "text", "text": ""}),
                 deltas: pieces(text)
                     .map(|piece| json!({"type": "text_delta", "text": piece}))
                     .collect(),
             },
-            Content::Thinking(text) => Self {
+            RequestContent::Thinking(text) => Self {
                 whole: json!({"type": "thinking", "thinking": text, "signature": "scripted"}),
                 empty: json!({"type": "thinking", "thinking": "", "signature": ""}),
                 deltas: pieces(text)
@@ -111,7 +111,7 @@ impl WireBlock {
                     .chain([json!({"type": "signature_delta", "signature": "scripted"})])
                     .collect(),
             },
-            Content::Call(call) => Self {
+            RequestContent::Call(call) => Self {
                 whole: json!({"type": "tool_use", "id": tool_use_id, "name": call.name, "input": call.input}),
                 empty: json!({"type": "tool_use", "id": tool_use_id, "name": call.name, "input": {}}),
                 deltas: pieces(&call.input.to_string())
@@ -214,15 +214,15 @@ mod tests {
         }
     }
 
-    fn reply(message: &Message) -> Reply {
-        Reply::new(message, "m-1", &[], 7)
+    fn reply(message: &Message) -> FilledReply {
+        FilledReply::new(message, "m-1", &[], 7)
     }
 
     /// Puts the events of a stream together again, as a client does.
-    fn reassemble(events: &[Event]) -> Value {
+    fn reassemble(events: &[ServerSentEvent]) -> Value {
         let mut whole = Value::Null;
         let mut json_parts: Vec<String> = Vec::new();
-        for Event(event) in events {
+        for ServerSentEvent(event) in events {
             let index = usize::try_from(event["index"].as_u64().unwrap_or(0)).unwrap();
             match event["type"].as_str().unwrap() {
                 "message_start" => whole = event["message"].clone(),

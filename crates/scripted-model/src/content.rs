@@ -4,7 +4,7 @@ use crate::script::ToolUse;
 
 /// A text, a thought or a tool call.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Content {
+pub(crate) enum RequestContent {
     Text(String),
     Thinking(String),
     Call(ToolUse),

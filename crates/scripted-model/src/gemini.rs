@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use crate::anthropic::text_of;
-use crate::content::Content;
-use crate::reply::{Reply, pieces};
+use crate::content::RequestContent;
+use crate::reply::{FilledReply, pieces};
 use crate::script::Usage;
 
 /// The whole answer.
-pub(crate) fn to_json(reply: &Reply) -> Value {
+pub(crate) fn to_json(reply: &FilledReply) -> Value {
     let parts: Vec<Value> = reply
         .said
         .iter()
@@ -18,7 +18,7 @@ pub(crate) fn to_json(reply: &Reply) -> Value {
 }
 
 /// The answer as the objects of a stream. Usage and the end come with the last one.
-pub(crate) fn to_chunks(reply: &Reply) -> Vec<Value> {
+pub(crate) fn to_chunks(reply: &FilledReply) -> Vec<Value> {
     let all: Vec<Value> = reply.said.iter().flat_map(|said| parts(said, 40)).collect();
     let last = all.len().saturating_sub(1);
     let chunks = all.iter().enumerate().map(|(index, part)| {
@@ -34,7 +34,7 @@ pub(crate) fn to_chunks(reply: &Reply) -> Vec<Value> {
 }
 
 /// The answer as the events of a stream.
-pub(crate) fn to_events(reply: &Reply) -> Vec<String> {
+pub(crate) fn to_events(reply: &FilledReply) -> Vec<String> {
     let events = to_chunks(reply)
         .into_iter()
         .map(|chunk| format!("data: {chunk}\r\n\r\n"));
@@ -42,7 +42,7 @@ pub(crate) fn to_events(reply: &Reply) -> Vec<String> {
 }
 
 /// A stream without `alt=sse` is an array that comes bit by bit.
-pub(crate) fn to_array(reply: &Reply) -> Vec<String> {
+pub(crate) fn to_array(reply: &FilledReply) -> Vec<String> {
     let chunks = to_chunks(reply);
     let last = chunks.len() - 1;
     let bits = chunks.iter().enumerate().map(|(index, chunk)| {
@@ -53,7 +53,7 @@ pub(crate) fn to_array(reply: &Reply) -> Vec<String> {
     bits.collect()
 }
 
-fn parts(said: &Content, longest: usize) -> Vec<Value> {
+fn parts(said: &RequestContent, longest: usize) -> Vec<Value> {
     let split = |text: &str| -> Vec<String> {
         if longest == usize::MAX {
             vec![text.to_owned()]
@@ -62,21 +62,21 @@ fn parts(said: &Content, longest: usize) -> Vec<Value> {
         }
     };
     match said {
-        Content::Text(text) => split(text)
+        RequestContent::Text(text) => split(text)
             .iter()
             .map(|piece| json!({"text": piece}))
             .collect(),
-        Content::Thinking(text) => split(text)
+        RequestContent::Thinking(text) => split(text)
             .iter()
             .map(|piece| json!({"text": piece, "thought": true}))
             .collect(),
-        Content::Call(call) => {
+        RequestContent::Call(call) => {
             vec![json!({"functionCall": {"name": call.name, "args": call.input}})]
         }
     }
 }
 
-fn chunk(reply: &Reply, parts: &[Value], finish: Option<&str>) -> Value {
+fn chunk(reply: &FilledReply, parts: &[Value], finish: Option<&str>) -> Value {
     let mut candidate = json!({"content": {"role": "model", "parts": parts}, "index": 0});
     if let Some(reason) = finish {
         candidate["finishReason"] = reason.into();

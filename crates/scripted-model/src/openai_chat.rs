@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use crate::anthropic::text_of;
-use crate::content::Content;
-use crate::reply::{Reply, pieces};
+use crate::content::RequestContent;
+use crate::reply::{FilledReply, pieces};
 use crate::script::Usage;
 
 /// The whole answer.
-pub(crate) fn to_json(reply: &Reply) -> Value {
+pub(crate) fn to_json(reply: &FilledReply) -> Value {
     let calls: Vec<Value> = reply.calls().map(|(index, _)| call(reply, index)).collect();
     let mut message = json!({"role": "assistant", "content": reply.text()});
     if !calls.is_empty() {
@@ -22,7 +22,7 @@ pub(crate) fn to_json(reply: &Reply) -> Value {
 }
 
 /// The answer as the events of a stream. Usage comes last, as for every client that asks for it.
-pub(crate) fn to_events(reply: &Reply) -> Vec<String> {
+pub(crate) fn to_events(reply: &FilledReply) -> Vec<String> {
     let chunk = |delta: Value, finish: Value| {
         let mut chunk = envelope(reply, "chat.completion.chunk");
         chunk["choices"] = json!([{"index": 0, "delta": delta, "finish_reason": finish}]);
@@ -35,12 +35,12 @@ pub(crate) fn to_events(reply: &Reply) -> Vec<String> {
     let mut index = 0;
     for said in &reply.said {
         match said {
-            Content::Text(text) => chunks
+            RequestContent::Text(text) => chunks
                 .extend(pieces(text).map(|piece| chunk(json!({"content": piece}), Value::Null))),
-            Content::Thinking(text) => chunks.extend(
+            RequestContent::Thinking(text) => chunks.extend(
                 pieces(text).map(|piece| chunk(json!({"reasoning_content": piece}), Value::Null)),
             ),
-            Content::Call(_) => {
+            RequestContent::Call(_) => {
                 let mut whole = call(reply, index);
                 whole["index"] = index.into();
                 let arguments = whole["function"]["arguments"].take();
@@ -64,7 +64,7 @@ pub(crate) fn to_events(reply: &Reply) -> Vec<String> {
     events.chain(["data: [DONE]\n\n".to_owned()]).collect()
 }
 
-fn envelope(reply: &Reply, object: &str) -> Value {
+fn envelope(reply: &FilledReply, object: &str) -> Value {
     json!({
         "id": format!("chatcmpl-scripted-{}", reply.serial),
         "object": object,
@@ -73,7 +73,7 @@ fn envelope(reply: &Reply, object: &str) -> Value {
     })
 }
 
-fn call(reply: &Reply, index: usize) -> Value {
+fn call(reply: &FilledReply, index: usize) -> Value {
     let (_, call) = reply
         .calls()
         .nth(index)
@@ -85,7 +85,7 @@ fn call(reply: &Reply, index: usize) -> Value {
     })
 }
 
-fn finish_reason(reply: &Reply) -> &'static str {
+fn finish_reason(reply: &FilledReply) -> &'static str {
     if reply.calls_tools() {
         "tool_calls"
     } else {

@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use crate::anthropic::text_of;
-use crate::content::Content;
-use crate::reply::{Reply, pieces};
+use crate::content::RequestContent;
+use crate::reply::{FilledReply, pieces};
 use crate::script::{ToolUse, Usage};
 
 /// The whole answer.
-pub(crate) fn to_json(reply: &Reply) -> Value {
+pub(crate) fn to_json(reply: &FilledReply) -> Value {
     let mut whole = envelope(reply, "completed");
     whole["output"] = items(reply).into();
     whole["usage"] = usage(reply.usage);
@@ -16,7 +16,7 @@ pub(crate) fn to_json(reply: &Reply) -> Value {
 }
 
 /// The answer as the events of a stream.
-pub(crate) fn to_events(reply: &Reply) -> Vec<String> {
+pub(crate) fn to_events(reply: &FilledReply) -> Vec<String> {
     let begun = envelope(reply, "in_progress");
     let mut events = vec![
         json!({"type": "response.created", "response": begun}),
@@ -40,7 +40,7 @@ pub(crate) fn to_events(reply: &Reply) -> Vec<String> {
     numbered.collect()
 }
 
-fn envelope(reply: &Reply, status: &str) -> Value {
+fn envelope(reply: &FilledReply, status: &str) -> Value {
     json!({
         "id": format!("resp_scripted_{}", reply.serial),
         "object": "response",
@@ -52,21 +52,21 @@ fn envelope(reply: &Reply, status: &str) -> Value {
     })
 }
 
-fn items(reply: &Reply) -> Vec<Value> {
+fn items(reply: &FilledReply) -> Vec<Value> {
     let said = reply.said.iter().enumerate();
     let items = said.map(|(index, said)| {
         let id = format!("{}_{index}", reply.serial);
         match said {
-            Content::Text(text) => json!({
+            RequestContent::Text(text) => json!({
                 "type": "message", "id": format!("msg_scripted_{id}"), "role": "assistant",
                 "status": "completed",
                 "content": [{"type": "output_text", "text": text, "annotations": []}],
             }),
-            Content::Thinking(text) => json!({
+            RequestContent::Thinking(text) => json!({
                 "type": "reasoning", "id": format!("rs_scripted_{id}"),
                 "summary": [{"type": "summary_text", "text": text}],
             }),
-            Content::Call(call) => call_item(call, &id),
+            RequestContent::Call(call) => call_item(call, &id),
         }
     });
     items.collect()

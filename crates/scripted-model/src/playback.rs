@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::player::Player;
+use crate::player::ScriptPlayer;
 use crate::request::RecordedRequest;
 use crate::script::Script;
 
@@ -19,7 +19,7 @@ pub struct Playback {
 /// The position in the script, and the requests so far.
 #[derive(Debug)]
 pub(crate) struct PlaybackState {
-    pub(crate) player: Player,
+    pub(crate) player: ScriptPlayer,
     pub(crate) requests: Vec<RecordedRequest>,
 }
 
@@ -27,7 +27,7 @@ impl Playback {
     /// Starts at the beginning of `script`.
     pub fn new(script: Script) -> Arc<Self> {
         let state = PlaybackState {
-            player: Player::new(script),
+            player: ScriptPlayer::new(script),
             requests: Vec::new(),
         };
         Arc::new(Self {

@@ -4,13 +4,13 @@ use crate::script::{Answer, Message, Repeat, Script};
 
 /// A script and how far each of its lanes has been played.
 #[derive(Debug)]
-pub(crate) struct Player {
+pub(crate) struct ScriptPlayer {
     script: Script,
     /// How often each answer was given.
     given: Vec<u32>,
 }
 
-impl Player {
+impl ScriptPlayer {
     pub(crate) fn new(script: Script) -> Self {
         let given = vec![0; script.answers.len()];
         Self { script, given }
@@ -57,7 +57,7 @@ impl Player {
 mod tests {
     use super::*;
 
-    fn order(player: &mut Player, openings: &[&str]) -> Vec<Option<usize>> {
+    fn order(player: &mut ScriptPlayer, openings: &[&str]) -> Vec<Option<usize>> {
         let next = |opening: &&str| player.next(opening).map(|(index, _)| index);
         openings.iter().map(next).collect()
     }
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn answers_are_given_in_order() {
         let script = Script::new([Answer::text("a").times(2), Answer::text("b")]);
-        let order = order(&mut Player::new(script), &["x"; 4]);
+        let order = order(&mut ScriptPlayer::new(script), &["x"; 4]);
         assert_eq!(order, [Some(0), Some(0), Some(1), None]);
     }
 
@@ -77,14 +77,14 @@ mod tests {
             Answer::text("main 2"),
         ]);
         let openings = ["main", "please look for it", "please look for it", "main"];
-        let order = order(&mut Player::new(script), &openings);
+        let order = order(&mut ScriptPlayer::new(script), &openings);
         assert_eq!(order, [Some(0), Some(1), None, Some(2)]);
     }
 
     #[test]
     fn side_request_only_gets_answers_of_its_lane() {
         let script = Script::new([Answer::text("main"), Answer::text("title").when("a title")]);
-        let mut player = Player::new(script);
+        let mut player = ScriptPlayer::new(script);
         assert!(player.next_on_the_side("may this command run?").is_none());
         let (index, _) = player.next_on_the_side("find a title").unwrap();
         assert_eq!(index, 1);
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn answer_with_repeat_forever_is_never_used_up() {
         let script = Script::new([Answer::error(529).forever(), Answer::text("unreachable")]);
-        let order = order(&mut Player::new(script), &["x"; 3]);
+        let order = order(&mut ScriptPlayer::new(script), &["x"; 3]);
         assert_eq!(order, [Some(0); 3]);
     }
 }

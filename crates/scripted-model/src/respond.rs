@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::playback::Playback;
-use crate::reply::Reply;
+use crate::reply::FilledReply;
 use crate::request::{RecordedRequest, RequestKind};
 use crate::script::{Action, Answer, ApiError, Message};
-use crate::tools::{self, Tool};
+use crate::tools::{self, DeclaredTool};
 use crate::{anthropic, gemini, openai_chat, openai_responses};
 use proctor_model_api::{Kind, Route, Wire, route};
 
@@ -40,7 +40,7 @@ pub struct IncomingRequest {
 }
 
 /// The answer to a request.
-struct Decision {
+struct ScriptDecision {
     answer: Answer,
     serial: usize,
     asked: RequestInfo,
@@ -50,12 +50,12 @@ struct Decision {
 struct RequestInfo {
     wire: Wire,
     model: String,
-    wants: Format,
-    tools: Vec<Tool>,
+    wants: Framing,
+    tools: Vec<DeclaredTool>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Format {
+enum Framing {
     Events,
     /// Gemini's other way of streaming.
     Array,
@@ -122,7 +122,7 @@ fn decide(
     playback: &Playback,
     route: &Route,
     mut request: RecordedRequest,
-) -> Result<Decision, (ApiError, usize)> {
+) -> Result<ScriptDecision, (ApiError, usize)> {
     let model = route
         .model
         .clone()
@@ -150,20 +150,20 @@ fn decide(
     let after_the_end = || Answer::new(Action::Message(played.player.after_the_end()));
     let answer = next.map_or_else(after_the_end, |(_, answer)| answer);
     played.requests.push(request);
-    Ok(Decision {
+    Ok(ScriptDecision {
         answer,
         serial: played.requests.len(),
         asked,
     })
 }
 
-fn wants(route: &Route, request: &RecordedRequest) -> Format {
+fn wants(route: &Route, request: &RecordedRequest) -> Framing {
     match route.wire {
-        Wire::Gemini if !route.streams => Format::Json,
-        Wire::Gemini if request.path.contains("alt=sse") => Format::Events,
-        Wire::Gemini => Format::Array,
-        _ if request.body["stream"] == true => Format::Events,
-        _ => Format::Json,
+        Wire::Gemini if !route.streams => Framing::Json,
+        Wire::Gemini if request.path.contains("alt=sse") => Framing::Events,
+        Wire::Gemini => Framing::Array,
+        _ if request.body["stream"] == true => Framing::Events,
+        _ => Framing::Json,
     }
 }
 
@@ -192,8 +192,8 @@ fn is_side_request(request: &RecordedRequest, asked: &RequestInfo, opening: &str
     asked.tools.is_empty() && (routes || opening.contains("title generator"))
 }
 
-async fn play(playback: &Playback, decision: Decision) -> Response<Body> {
-    let Decision {
+async fn play(playback: &Playback, decision: ScriptDecision) -> Response<Body> {
+    let ScriptDecision {
         answer,
         serial,
         asked,
@@ -207,14 +207,14 @@ async fn play(playback: &Playback, decision: Decision) -> Response<Body> {
             cut_body(Vec::new())
         }
         Action::Message(message) => {
-            let reply = Reply::new(&message, &asked.model, &asked.tools, serial);
+            let reply = FilledReply::new(&message, &asked.model, &asked.tools, serial);
             match asked.wants {
-                Format::Json => plain(&to_json(asked.wire, &reply), &message),
-                Format::Events => {
+                Framing::Json => plain(&to_json(asked.wire, &reply), &message),
+                Framing::Events => {
                     let events = to_events(asked.wire, &reply);
                     streamed("text/event-stream", events, &message, playback.stop.clone())
                 }
-                Format::Array => {
+                Framing::Array => {
                     let bits = gemini::to_array(&reply);
                     streamed("application/json", bits, &message, playback.stop.clone())
                 }
@@ -223,7 +223,7 @@ async fn play(playback: &Playback, decision: Decision) -> Response<Body> {
     }
 }
 
-fn to_json(wire: Wire, reply: &Reply) -> Value {
+fn to_json(wire: Wire, reply: &FilledReply) -> Value {
     match wire {
         Wire::Anthropic => reply.to_json(),
         Wire::OpenAiChat => openai_chat::to_json(reply),
@@ -232,12 +232,12 @@ fn to_json(wire: Wire, reply: &Reply) -> Value {
     }
 }
 
-fn to_events(wire: Wire, reply: &Reply) -> Vec<String> {
+fn to_events(wire: Wire, reply: &FilledReply) -> Vec<String> {
     match wire {
         Wire::Anthropic => reply
             .to_events()
             .iter()
-            .map(anthropic::Event::encode)
+            .map(anthropic::ServerSentEvent::encode)
             .collect(),
         Wire::OpenAiChat => openai_chat::to_events(reply),
         Wire::OpenAiResponses => openai_responses::to_events(reply),
@@ -268,32 +268,32 @@ fn streamed(
     stop: CancellationToken,
 ) -> Response<Body> {
     events.truncate(message.cut_after.unwrap_or(events.len()));
-    let mut steps: Vec<Step> = events.into_iter().map(Step::Send).collect();
-    steps.extend(message.cut_after.map(|_| Step::Cut));
+    let mut steps: Vec<StreamStep> = events.into_iter().map(StreamStep::Send).collect();
+    steps.extend(message.cut_after.map(|_| StreamStep::Cut));
     let pace = Duration::from_millis(message.pace_ms);
     with_type(content_type, body_of(steps, pace, stop))
 }
 
 /// One step of a streamed response.
-enum Step {
+enum StreamStep {
     Send(String),
     Cut,
 }
 
-fn body_of(steps: Vec<Step>, pace: Duration, stop: CancellationToken) -> Body {
+fn body_of(steps: Vec<StreamStep>, pace: Duration, stop: CancellationToken) -> Body {
     let paced = stream::unfold((steps.into_iter(), 0), move |(mut left, sent)| {
         let stop = stop.clone();
         async move {
             let next = left.next()?;
             let wait = match next {
-                Step::Cut => pace.max(BEFORE_CUT),
-                Step::Send(_) if sent == 0 => Duration::ZERO,
-                Step::Send(_) => pace,
+                StreamStep::Cut => pace.max(BEFORE_CUT),
+                StreamStep::Send(_) if sent == 0 => Duration::ZERO,
+                StreamStep::Send(_) => pace,
             };
             let stopped =
                 wait > Duration::ZERO && tokio::time::timeout(wait, stop.cancelled()).await.is_ok();
             let item = match next {
-                Step::Send(text) if !stopped => Ok(Bytes::from(text)),
+                StreamStep::Send(text) if !stopped => Ok(Bytes::from(text)),
                 _ => Err(cut()),
             };
             Some((item, (left, sent + 1)))

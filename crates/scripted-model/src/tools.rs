@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::content::Content;
+use crate::content::RequestContent;
 use crate::script::{ToolUse, WriteFile};
 use proctor_model_api::Wire;
 
@@ -22,7 +22,7 @@ const RUNNERS: &[&str] = &[
 
 /// A tool on offer.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Tool {
+pub(crate) struct DeclaredTool {
     name: String,
     /// Its parameters: the properties of its schema.
     takes: Map<String, Value>,
@@ -30,7 +30,7 @@ pub(crate) struct Tool {
     free: bool,
 }
 
-impl Tool {
+impl DeclaredTool {
     fn is(&self, names: &[&str]) -> bool {
         let plain: String = self
             .name
@@ -51,7 +51,7 @@ impl Tool {
 }
 
 /// The tools that a request offers.
-pub(crate) fn offered(wire: Wire, body: &Value) -> Vec<Tool> {
+pub(crate) fn offered(wire: Wire, body: &Value) -> Vec<DeclaredTool> {
     let list = body["tools"].as_array().into_iter().flatten();
     match wire {
         Wire::Anthropic => list.filter_map(|t| tool(t, "input_schema")).collect(),
@@ -84,26 +84,26 @@ pub(crate) fn offered(wire: Wire, body: &Value) -> Vec<Tool> {
     }
 }
 
-fn tool(described: &Value, schema: &str) -> Option<Tool> {
+fn tool(described: &Value, schema: &str) -> Option<DeclaredTool> {
     let name = described["name"].as_str()?.to_owned();
     let takes = described[schema]["properties"]
         .as_object()
         .cloned()
         .unwrap_or_default();
-    Some(Tool {
+    Some(DeclaredTool {
         name,
         takes,
         free: false,
     })
 }
 
-fn free(tool: Tool) -> Tool {
-    Tool { free: true, ..tool }
+fn free(tool: DeclaredTool) -> DeclaredTool {
+    DeclaredTool { free: true, ..tool }
 }
 
 /// The call that writes a file. Without a tool for that the shell does it, and without a shell the
 /// answer is an edit in prose, as clients that offer no tools expect it.
-pub(crate) fn write_file(offered: &[Tool], file: &WriteFile) -> Content {
+pub(crate) fn write_file(offered: &[DeclaredTool], file: &WriteFile) -> RequestContent {
     let WriteFile { path, content } = file;
     let writers = offered.iter().filter(|tool| !tool.free && tool.is(WRITERS));
     for tool in writers {
@@ -124,7 +124,7 @@ pub(crate) fn write_file(offered: &[Tool], file: &WriteFile) -> Content {
     if offered.is_empty() {
         let edit =
             format!("{path}\n```\n<<<<<<< SEARCH\n=======\n{content}\n>>>>>>> REPLACE\n```\n");
-        return Content::Text(edit);
+        return RequestContent::Text(edit);
     }
     let quote = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
     run_command(
@@ -134,7 +134,7 @@ pub(crate) fn write_file(offered: &[Tool], file: &WriteFile) -> Content {
 }
 
 /// The call that runs a command, or the command as text if the client has no tool for it.
-pub(crate) fn run_command(offered: &[Tool], command: &str) -> Content {
+pub(crate) fn run_command(offered: &[DeclaredTool], command: &str) -> RequestContent {
     for tool in offered.iter().filter(|tool| tool.is(RUNNERS)) {
         let Some(name) = tool.property(&["command", "cmd", "script"]) else {
             continue;
@@ -149,11 +149,11 @@ pub(crate) fn run_command(offered: &[Tool], command: &str) -> Content {
         }
         return call(tool, input);
     }
-    Content::Text(format!("```bash\n{command}\n```\n"))
+    RequestContent::Text(format!("```bash\n{command}\n```\n"))
 }
 
-fn call(tool: &Tool, input: Value) -> Content {
-    Content::Call(ToolUse {
+fn call(tool: &DeclaredTool, input: Value) -> RequestContent {
+    RequestContent::Call(ToolUse {
         name: tool.name.clone(),
         input,
     })
@@ -163,7 +163,7 @@ fn call(tool: &Tool, input: Value) -> Content {
 mod tests {
     use super::*;
 
-    fn write(wire: Wire, tools: &Value) -> Content {
+    fn write(wire: Wire, tools: &Value) -> RequestContent {
         let file = WriteFile {
             path: "a.txt".to_owned(),
             content: "it's\n".to_owned(),
@@ -171,8 +171,8 @@ mod tests {
         write_file(&offered(wire, &json!({"tools": tools})), &file)
     }
 
-    fn said(name: &str, input: Value) -> Content {
-        Content::Call(ToolUse {
+    fn said(name: &str, input: Value) -> RequestContent {
+        RequestContent::Call(ToolUse {
             name: name.to_owned(),
             input,
         })
@@ -218,7 +218,7 @@ mod tests {
             write(Wire::OpenAiResponses, &json!([codex])),
             said("exec_command", command)
         );
-        let Content::Text(edit) = write(Wire::OpenAiChat, &json!([])) else {
+        let RequestContent::Text(edit) = write(Wire::OpenAiChat, &json!([])) else {
             panic!("no prose");
         };
         assert!(

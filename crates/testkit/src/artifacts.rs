@@ -3,7 +3,7 @@
 use camino::{Utf8Path, Utf8PathBuf};
 use serde_json::Value;
 
-use crate::context::TestContext;
+use crate::{context::TestContext, youbencha};
 
 impl TestContext {
     /// The directories of all runs, sorted: those with a directory `artifacts` in them.
@@ -35,16 +35,20 @@ impl TestContext {
         read_json(&found[0])
     }
 
-    /// `artifacts/youbencha-log.json` of the only run.
+    /// `artifacts/youbencha-log.json` of the only run, which has to be valid for youBencha.
     #[track_caller]
     pub fn log(&self) -> Value {
-        read_json(&self.artifact("youbencha-log.json"))
+        let log = read_json(&self.artifact("youbencha-log.json"));
+        youbencha::check_log(&log);
+        log
     }
 
-    /// `artifacts/results.json` of the only run.
+    /// `artifacts/results.json` of the only run, which has to be valid for youBencha.
     #[track_caller]
     pub fn results(&self) -> Value {
-        read_json(&self.artifact("results.json"))
+        let results = read_json(&self.artifact("results.json"));
+        youbencha::check_results(&results);
+        results
     }
 
     /// The path of an artifact of the only run.

@@ -217,3 +217,17 @@ fn read(output: &Utf8PathBuf, extension: &str) -> String {
     let bytes = fs_err::read(output.with_extension(extension)).expect("the output file");
     String::from_utf8_lossy(&bytes).into_owned()
 }
+
+#[cfg(unix)]
+impl Running {
+    /// Its process id.
+    pub fn pid(&self) -> rustix::process::Pid {
+        rustix::process::Pid::from_child(self.child())
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        rustix::process::kill_process(self.pid(), signal)
+            .expect("a child that was not waited for takes signals");
+    }
+}

@@ -19,6 +19,7 @@ mod platform;
 mod repo;
 #[cfg(windows)]
 mod shim;
+pub mod youbencha;
 
 // Engines, clusters, real CLIs and odd files are driven by shell scripts, modes and signals.
 #[cfg(unix)]

@@ -1,10 +1,10 @@
-//! The prompt of an agent: written in the test case, or in a file beside it or in the workspace.
-//! Shared by all adapters.
+//! The prompt of an agent: in the test case, or in a file next to it or in the workspace. Shared by
+//! all adapters.
 
 use std::io::Read;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use proctor_document::Fault;
+use proctor_document::{Fault, Node};
 use proctor_record::{
     fs::named::{self, PathError},
     platform,
@@ -12,25 +12,25 @@ use proctor_record::{
 
 use crate::agent::AgentSection;
 
-/// Longest prompt, in characters.
+/// The maximum length of a prompt, in characters.
 pub const MAX_PROMPT_CHARS: usize = 1_000_000;
-/// Longest `prompt_file`, in characters.
+/// The maximum length of `prompt_file`, in characters.
 const MAX_PATH_CHARS: usize = 500;
-/// No character takes more bytes than this in UTF-8.
+/// The maximum number of bytes of a UTF-8 character.
 const MAX_CHAR_BYTES: usize = 4;
 
-/// Where a prompt comes from.
+/// The source of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PromptSource {
     /// The text itself.
     Text(String),
-    /// A file in the workspace (it was not found beside the test case).
+    /// A file in the workspace (it does not exist next to the test case).
     WorkspaceFile(Utf8PathBuf),
 }
 
-/// Why a prompt file cannot be used.
+/// Why a prompt file is not valid.
 #[derive(Debug, thiserror::Error)]
-#[error("prompt_file `{path}` cannot be used: {problem}")]
+#[error("invalid prompt_file `{path}`: {problem}")]
 pub struct PromptFileError {
     /// The file, as written.
     pub path: Utf8PathBuf,
@@ -38,8 +38,18 @@ pub struct PromptFileError {
     pub problem: String,
 }
 
-/// The prompt that `agent.config` asks for: exactly one of `prompt` and `prompt_file`. The file
-/// is looked for beside the test case first; what is not there is expected in the workspace.
+impl PromptFileError {
+    /// The file is neither beside the test case nor in the workspace.
+    pub fn missing(path: &Utf8Path) -> PromptFileError {
+        PromptFileError {
+            path: path.to_owned(),
+            problem: "file not found next to the test case or in the workspace".to_owned(),
+        }
+    }
+}
+
+/// The prompt of `agent.config`: exactly one of `prompt` and `prompt_file`. A file that does not
+/// exist next to the test case is expected in the workspace.
 pub fn resolve_prompt(
     prompt: Option<&str>,
     prompt_file: Option<&str>,
@@ -52,19 +62,15 @@ pub fn resolve_prompt(
             None => Ok(asked.clone()),
             Some(key) => Err(Fault::new(
                 config.key_span_of(key),
-                format!("an agent of a suite has no `{key}`: the tasks say what is asked"),
+                format!("`{key}` is not allowed for an agent of a suite: tasks have the prompts"),
             )),
         };
     }
     match (prompt, prompt_file) {
-        (Some(_), Some(_)) => Err(Fault::new(
-            config.key_span_of("prompt_file"),
-            "both `prompt` and `prompt_file` are given",
-        )
-        .with_hint("keep one of them")),
+        (Some(_), Some(_)) => Err(both_prompts(config)),
         (None, None) => Err(
-            Fault::new(config.span, "neither `prompt` nor `prompt_file` is given")
-                .with_hint("say what the agent is asked, such as `prompt: Fix the failing test`"),
+            Fault::new(config.span, "missing key `prompt` or `prompt_file`")
+                .with_hint("add a prompt, such as `prompt: Fix the failing test`"),
         ),
         (Some(text), None) => match problem_of(text) {
             Some(problem) => Err(config.fault("prompt", format!("the prompt {problem}"))),
@@ -76,7 +82,13 @@ pub fn resolve_prompt(
     }
 }
 
-/// The text of a prompt file in the workspace.
+/// The fault of a section with two prompts.
+pub(crate) fn both_prompts(config: &Node) -> Fault {
+    let message = "`prompt` and `prompt_file` cannot be combined";
+    Fault::new(config.key_span_of("prompt_file"), message).with_hint("remove one of them")
+}
+
+/// Reads the text of a prompt file in the workspace.
 pub fn read_workspace_prompt(
     workspace: &Utf8Path,
     path: &Utf8Path,
@@ -86,9 +98,7 @@ pub fn read_workspace_prompt(
         problem,
     };
     let file = named::file_in(workspace, path.as_str()).map_err(|error| match error {
-        PathError::Missing { .. } => {
-            refused("there is no such file beside the test case or in the workspace".to_owned())
-        }
+        PathError::Missing { .. } => PromptFileError::missing(path),
         other => refused(other.to_string()),
     })?;
     read_prompt_file(&file).map_err(refused)
@@ -98,10 +108,10 @@ fn from_file(path: &str, folder: &Utf8Path) -> Result<PromptSource, String> {
     let length = path.chars().count();
     if length > MAX_PATH_CHARS {
         return Err(format!(
-            "prompt_file may have at most {MAX_PATH_CHARS} characters, this one has {length}"
+            "prompt_file has {length} characters, the maximum is {MAX_PATH_CHARS}"
         ));
     }
-    let refused = |problem: String| format!("prompt_file `{path}` cannot be used: {problem}");
+    let refused = |problem: String| format!("invalid prompt_file `{path}`: {problem}");
     match named::file_in(folder, path) {
         Ok(file) => read_prompt_file(&file)
             .map(PromptSource::Text)
@@ -111,13 +121,13 @@ fn from_file(path: &str, folder: &Utf8Path) -> Result<PromptSource, String> {
     }
 }
 
-/// The text of a file that holds a prompt, or what is wrong with it.
+/// Reads the text of a prompt file.
 pub fn read_prompt_file(file: &Utf8Path) -> Result<String, String> {
     let limit = MAX_PROMPT_CHARS * MAX_CHAR_BYTES;
     let mut bytes = Vec::new();
     std::fs::File::open(file)
         .and_then(|open| open.take(limit as u64 + 1).read_to_end(&mut bytes))
-        .map_err(|error| format!("it cannot be read: {error}"))?;
+        .map_err(|error| format!("cannot read it: {error}"))?;
     if bytes.len() > limit {
         return Err(format!("it has more than {MAX_PROMPT_CHARS} characters"));
     }
@@ -129,19 +139,22 @@ pub fn read_prompt_file(file: &Utf8Path) -> Result<String, String> {
     }
 }
 
-/// Faults of a prompt's text.
+/// Checks the text of a prompt.
 fn problem_of(text: &str) -> Option<String> {
     if text.trim().is_empty() {
         return Some("is empty".to_owned());
     }
+    if text.contains('\0') {
+        return Some("contains a NUL character".to_owned());
+    }
     let length = text.chars().count();
     (length > MAX_PROMPT_CHARS)
-        .then(|| format!("has {length} characters; {MAX_PROMPT_CHARS} are the most"))
+        .then(|| format!("has {length} characters, the maximum is {MAX_PROMPT_CHARS}"))
 }
 
 #[cfg(test)]
 mod tests {
-    use proctor_document::{Node, parse_yaml};
+    use proctor_document::parse_yaml;
 
     use super::*;
 
@@ -179,32 +192,37 @@ mod tests {
     }
 
     #[test]
-    fn exactly_one_of_prompt_and_prompt_file_is_needed() {
+    fn exactly_one_of_prompt_and_prompt_file_is_required() {
         let both = resolve(Some("a"), Some("b"), "".into()).unwrap_err();
-        assert_eq!(both.message, "both `prompt` and `prompt_file` are given");
+        assert_eq!(
+            both.message,
+            "`prompt` and `prompt_file` cannot be combined"
+        );
         assert_eq!(&CONFIG[both.span.start..both.span.end], "prompt_file");
         let none = resolve(None, None, "".into()).unwrap_err();
-        assert_eq!(none.message, "neither `prompt` nor `prompt_file` is given");
+        assert_eq!(none.message, "missing key `prompt` or `prompt_file`");
     }
 
     #[test]
-    fn a_prompt_has_one_to_a_million_characters() {
+    fn length_of_a_prompt_is_limited() {
         assert_eq!(text("x"), Ok(PromptSource::Text("x".to_owned())));
         assert_eq!(text(""), Err("the prompt is empty".to_owned()));
         assert_eq!(text(" \n\t"), Err("the prompt is empty".to_owned()));
+        let nul = Err("the prompt contains a NUL character".to_owned());
+        assert_eq!(text("a\0b"), nul);
         assert!(text(&"🎉".repeat(MAX_PROMPT_CHARS)).is_ok());
         assert_eq!(
             text(&"é".repeat(MAX_PROMPT_CHARS + 1)),
-            Err("the prompt has 1000001 characters; 1000000 are the most".to_owned())
+            Err("the prompt has 1000001 characters, the maximum is 1000000".to_owned())
         );
     }
 
     #[test]
-    fn a_prompt_file_is_read_verbatim_from_beside_the_test_case() {
+    fn prompt_file_next_to_the_test_case_is_read_unchanged() {
         let (_dir, folder) = folder();
         std::fs::create_dir(folder.join("sub")).unwrap();
         std::fs::write(folder.join("sub/p.md"), "  Fix `x`\r\n${HOME}\n").unwrap();
-        // Where git and editors may have changed line ends they are those of other systems.
+        // On Windows, git and editors may have changed the line ends, so they are normalised.
         let end = if cfg!(windows) { "\n" } else { "\r\n" };
         let expected = format!("  Fix `x`{end}${{HOME}}\n");
         let expected = Ok(PromptSource::Text(expected));
@@ -213,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_beside_the_test_case_is_expected_in_the_workspace() {
+    fn missing_prompt_file_is_expected_in_the_workspace() {
         let (_dir, folder) = folder();
         assert_eq!(
             file("./TASK.md", &folder),
@@ -227,13 +245,13 @@ mod tests {
         let missing = read_workspace_prompt(&folder, "NO.md".into()).unwrap_err();
         assert_eq!(
             missing.to_string(),
-            "prompt_file `NO.md` cannot be used: there is no such file beside the test case or in the workspace"
+            "invalid prompt_file `NO.md`: file not found next to the test case or in the workspace"
         );
     }
 
     #[cfg(unix)]
     #[test]
-    fn a_prompt_file_stays_in_its_folder() {
+    fn prompt_file_must_be_in_its_folder() {
         use std::os::unix::fs::symlink;
 
         let (_dir, folder) = folder();
@@ -252,17 +270,14 @@ mod tests {
             (".", "it is not a regular file"),
         ] {
             let message = file(path, &folder).unwrap_err();
-            assert_eq!(
-                message,
-                format!("prompt_file `{path}` cannot be used: {problem}")
-            );
+            assert_eq!(message, format!("invalid prompt_file `{path}`: {problem}"));
             assert!(read_workspace_prompt(&folder, path.into()).is_err());
         }
         for path in ["link", "dir/secret"] {
             assert!(
                 file(path, &folder)
                     .unwrap_err()
-                    .contains("through a symlink"),
+                    .contains("is a symlink to a file outside"),
                 "{path}"
             );
             assert!(
@@ -278,19 +293,19 @@ mod tests {
     }
 
     #[test]
-    fn the_path_of_a_prompt_file_has_at_most_500_characters() {
+    fn length_of_a_prompt_file_path_is_limited() {
         let (_dir, folder) = folder();
         let path = format!("{}/{}", "a".repeat(250), "b".repeat(249));
         assert!(file(&path, &folder).is_ok());
         assert!(
             file(&format!("{path}b"), &folder)
                 .unwrap_err()
-                .contains("at most 500")
+                .contains("the maximum is 500")
         );
     }
 
     #[test]
-    fn the_content_of_a_prompt_file_has_the_same_limits() {
+    fn length_of_a_prompt_file_is_limited() {
         let (_dir, folder) = folder();
         let content = |bytes: &[u8]| {
             std::fs::write(folder.join("p"), bytes).unwrap();

@@ -16,8 +16,8 @@ use crate::{
     verdict::End,
 };
 
-/// Lines that aider itself prints begin like this; what the model says does not matter where
-/// the analytics log tells whether its call was answered.
+/// Prefixes of lines that aider itself prints. The model's text does not matter if the analytics
+/// log shows whether its call was answered.
 const OWN: &[&str] = &[
     "Applied edit to ",
     "Commit ",
@@ -35,17 +35,17 @@ const OWN: &[&str] = &[
     "Failed to generate commit message!",
 ];
 
-/// The text that aider adds to every server error, including a cut connection. It has no further
+/// The text that aider adds to every server error, including a closed connection. It has no further
 /// meaning.
 const ADVICE: &str = "The API provider's servers are down or overloaded.";
 
-/// Reads one aider process.
+/// Reads the output of one aider process.
 #[derive(Default)]
 pub(super) struct AiderReader {
     transcript: Transcript,
-    /// The model's text, until a line of aider's own ends it.
+    /// The model's text, until a line of aider itself ends it.
     said: String,
-    /// The lines of an error, which are broken at 80 columns.
+    /// The lines of an error, which are wrapped at 80 columns.
     error: Option<String>,
     printed: Tokens,
     logged: Option<Analytics>,
@@ -58,7 +58,7 @@ pub(super) struct AiderReader {
 struct Analytics {
     tokens: Tokens,
     answers: u64,
-    /// A call was begun and not answered.
+    /// Whether a call was started and not answered.
     is_open: bool,
 }
 
@@ -86,7 +86,7 @@ impl Reader for AiderReader {
         self.flush(host);
         self.end_error();
         if let Some(logged) = &self.logged {
-            // The text may say anything: the model wrote most of it.
+            // The text is not evidence: the model wrote most of it.
             let is_answered = logged.answers > 0 && !logged.is_open;
             self.transcript.turns = Some(logged.answers);
             match (is_answered, &self.transcript.end) {
@@ -154,17 +154,17 @@ impl AiderReader {
     }
 
     fn own(&mut self, line: &str, host: &mut dyn SessionHost) {
-        // The message of a commit comes from a call that its figures leave out.
+        // Its figures do not include the call for a commit message.
         self.has_side_calls |= line.starts_with("Commit ");
         if line.strip_prefix("Applied edit to ") == Some(self.said.trim()) {
-            // It names the file once more before it edits it.
+            // aider repeats the file name before the edit.
             self.said.clear();
         }
         self.flush(host);
         transcript::say(host, Role::System, line, None);
     }
 
-    /// The model has said what it said.
+    /// Reports the model's text.
     fn flush(&mut self, host: &mut dyn SessionHost) {
         let said = std::mem::take(&mut self.said);
         if !said.trim().is_empty() {
@@ -187,7 +187,8 @@ impl AiderReader {
         self.transcript.retry(line, host);
     }
 
-    /// `Tokens: 1.0k sent, 50 received. Cost: $0.0030 message, $0.0030 session.`: of one call.
+    /// Parses `Tokens: 1.0k sent, 50 received. Cost: $0.0030 message, $0.0030 session.` of one
+    /// call.
     fn tokens(&mut self, line: &str, host: &mut dyn SessionHost) {
         self.flush(host);
         self.transcript.end = End::Done;
@@ -217,7 +218,7 @@ impl Analytics {
                 self.tokens = self.tokens.plus(Tokens {
                     input: tokens::number(event, "/properties/prompt_tokens"),
                     output: tokens::number(event, "/properties/completion_tokens"),
-                    // A model without a price costs 0 by its account.
+                    // aider reports a cost of 0 for a model without a price.
                     cost: tokens::dollars(event, "/properties/cost")
                         .filter(|cost| cost.nanos() > 0),
                     ..Tokens::default()
@@ -228,7 +229,7 @@ impl Analytics {
     }
 }
 
-/// `50`, `1.0k`, `2M`: rounded, as it is printed.
+/// Parses a rounded number: `50`, `1.0k`, `2M`.
 fn count(text: &str) -> Option<u64> {
     let (number, unit) = match text.char_indices().last()? {
         (at, 'k') => (&text[..at], 1e3),

@@ -1,4 +1,4 @@
-//! aider: sessions recorded from 0.86.2, what is launched, what is refused.
+//! Tests of aider: sessions recorded from 0.86.2, launches and refused settings.
 
 use insta::assert_snapshot;
 use proctor_record::outcome::{EndedBy, Ending};
@@ -32,7 +32,7 @@ fn read(stdout: &str, analytics: Option<&str>, ending: Ending) -> String {
 }
 
 #[test]
-fn an_edit_is_read_and_its_usage_comes_from_the_analytics_log() {
+fn edit_is_read_with_usage_from_the_analytics_log() {
     assert_snapshot!(read(EDIT, Some(EDIT_LOG), exited(0)), @r#"
     System Text: HTTPSConnectionPool(host='raw.githubusercontent.com', port=443): Max r…
     System Text: HTTPSConnectionPool(host='raw.githubusercontent.com', port=443): Max r…
@@ -53,16 +53,16 @@ fn an_edit_is_read_and_its_usage_comes_from_the_analytics_log() {
     "#);
 }
 
-/// aider's advice is not a message of the API: lines are broken at 80 columns.
+/// aider's advice is not a message of the API. Lines are wrapped at 80 columns.
 #[test]
-fn a_cut_connection_is_not_called_overload_because_aider_says_it_may_be() {
+fn closed_connection_is_not_an_overload() {
     let said = "litellm.InternalServerError: InternalServerError: OpenAIException - Connection\nerror.\nThe API provider's servers are down or overloaded.\nRetrying in 0.2 seconds...\n";
     let shown = read(said, None, ended(EndedBy::WallLimit));
     assert!(shown.contains("= network"), "{shown}");
 }
 
 #[test]
-fn without_the_log_the_lines_of_all_calls_are_summed() {
+fn printed_figures_are_summed_without_the_log() {
     let two = format!("{EDIT}\n{EDIT}");
     let shown = read(&two, None, exited(0));
     let usage = shown.lines().find(|line| line.starts_with('$')).unwrap();
@@ -70,7 +70,7 @@ fn without_the_log_the_lines_of_all_calls_are_summed() {
 }
 
 #[test]
-fn refused_credentials_are_no_success_though_it_exits_with_0() {
+fn refused_credentials_with_exit_0_are_a_failure() {
     let log = recorded!("401-analytics.jsonl");
     assert_snapshot!(read(recorded!("401.txt"), Some(log), exited(0)), @r#"
     System Text: HTTPSConnectionPool(host='raw.githubusercontent.com', port=443): Max r…
@@ -88,7 +88,7 @@ fn refused_credentials_are_no_success_though_it_exits_with_0() {
 }
 
 #[test]
-fn a_call_that_was_never_answered_is_no_success_whatever_the_text_says() {
+fn unanswered_call_is_a_failure_regardless_of_the_text() {
     let log = recorded!("401-analytics.jsonl");
     let shown = read(
         "All done.\n\nTokens: 1 sent, 1 received.",
@@ -102,7 +102,7 @@ fn a_call_that_was_never_answered_is_no_success_whatever_the_text_says() {
 }
 
 #[test]
-fn endless_retries_that_the_idle_limit_cuts_are_what_they_are_for() {
+fn idle_timeout_during_retries_has_the_cause_of_the_retries() {
     let ending = ended(EndedBy::IdleLimit);
     assert_snapshot!(read(recorded!("429.txt"), None, ending), @r#"
     System Text: HTTPSConnectionPool(host='raw.githubusercontent.com', port=443): Max r…
@@ -120,7 +120,7 @@ fn endless_retries_that_the_idle_limit_cuts_are_what_they_are_for() {
     note Retrying in 16.0 seconds...
     note Retrying in 32.0 seconds...
     = rate_limit
-    ! AIDER_RATE_LIMIT: the API's rate limit was hit: it was still trying again when it ended …
+    ! AIDER_RATE_LIMIT: the API's rate limit was hit: it was ended during a retry (litellm.Rat…
     # model Some("openai/gpt-4o") turns None retries 8 unknown 0 malformed 0 denied 0
     "#);
     let shown = read(recorded!("quota.txt"), None, ending);
@@ -128,7 +128,7 @@ fn endless_retries_that_the_idle_limit_cuts_are_what_they_are_for() {
 }
 
 #[test]
-fn an_empty_reply_is_no_success() {
+fn empty_reply_is_a_failure() {
     let log = recorded!("empty-analytics.jsonl");
     assert_snapshot!(read(recorded!("empty.txt"), Some(log), exited(0)), @r#"
     System Text: HTTPSConnectionPool(host='raw.githubusercontent.com', port=443): Max r…
@@ -156,7 +156,7 @@ fn too_many_reflections_are_a_turn_limit() {
 }
 
 #[test]
-fn the_prompt_goes_into_a_file_and_nothing_is_sent_home() {
+fn prompt_is_in_a_file_and_analytics_are_off() {
     let yaml = "model: claude-x\nweak_model: gpt-x\nedit_format: whole\nauto_commits: false\nargs: [--read, a]";
     let launch = replay::launch(&AIDER, yaml, HELP, None).unwrap();
     assert_snapshot!(launch.argv.join(" "), @"/bin/cli --yes-always --no-stream --no-pretty --no-gitignore --chat-history-file /dev/null --input-history-file /dev/null --analytics-log /scratch/aider-analytics.jsonl --model anthropic/claude-x --weak-model openai/gpt-x --edit-format whole --no-auto-commits --read a --message-file /scratch/prompt.md");
@@ -178,7 +178,7 @@ fn the_prompt_goes_into_a_file_and_nothing_is_sent_home() {
 }
 
 #[test]
-fn an_endpoint_serves_every_maker_that_it_knows() {
+fn endpoint_serves_all_supported_providers() {
     let endpoint = endpoint();
     let launch = replay::launch(&AIDER, "model: sonnet", HELP, Some(&endpoint)).unwrap();
     let env: Vec<_> = launch
@@ -199,18 +199,18 @@ fn an_endpoint_serves_every_maker_that_it_knows() {
     let refused = replay::launch(&AIDER, own, HELP, Some(&endpoint));
     assert_eq!(
         refused.err().unwrap().to_string(),
-        "`env.OPENAI_API_BASE` would lead aider past the gateway"
+        "`env.OPENAI_API_BASE` would make aider bypass the gateway"
     );
     let own = "model: sonnet\nenv: {OPENAI_API_KEY: real}";
     let launch = replay::launch(&AIDER, own, HELP, Some(&endpoint)).unwrap();
     assert_eq!(launch.env["OPENAI_API_KEY"], "virtual");
     let other = replay::launch(&AIDER, "model: deepseek/x", HELP, Some(&endpoint));
     let message = other.err().unwrap().to_string();
-    assert_eq!(message, "the gateway has no models of `deepseek`");
+    assert_eq!(message, "the gateway does not support models of `deepseek`");
 }
 
 #[test]
-fn options_of_other_agents_are_refused_by_name() {
+fn options_of_other_agents_are_refused() {
     let refused = configure(
         &AIDER,
         "temperature: 0\nmax_turns: 3\npermission_mode: plan",
@@ -218,7 +218,7 @@ fn options_of_other_agents_are_refused_by_name() {
     .err();
     assert_snapshot!(refused.unwrap().join("\n"), @r"
     aider has no option for `max_turns` (use the test case's `timeout` and `idle_timeout`)
-    aider has no option for `permission_mode` (leave it out: everything is allowed in the trial's own workspace)
+    aider has no option for `permission_mode` (remove it: everything is allowed in the trial's workspace)
     aider has no option for `temperature` (put `use_temperature` into a file for `args: [--model-settings-file, FILE]`)
     ");
 }

@@ -1,4 +1,4 @@
-//! The adapter of Claude Code: its CLI, its login, and the agent that a section configures.
+//! The adapter of Claude Code: its CLI, its login, and the configured agent.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -30,7 +30,6 @@ const KEYS: &[&str] = &[
     "CLAUDE_CODE_OAUTH_TOKEN",
 ];
 
-/// The adapter.
 pub struct ClaudeCode;
 
 static CLI: Cli = Cli {
@@ -98,7 +97,7 @@ impl Adapter for ClaudeCode {
 
     fn recorded_session(&self) -> Option<Box<dyn Session>> {
         Some(Box::new(stream::ClaudeSession::new(
-            stream::Form::Auto,
+            stream::StreamFormat::Auto,
             stream::AfterResult::KeepOpen,
         )))
     }
@@ -117,6 +116,10 @@ impl Agent for Claude {
 
     fn wire_model(&self) -> Option<&str> {
         self.model().filter(|model| model.starts_with("claude-"))
+    }
+
+    fn required_mcp_servers(&self) -> &[String] {
+        &self.0.required_mcp_servers
     }
 
     fn gateway_temperature(&self) -> Option<f64> {
@@ -148,8 +151,12 @@ impl Agent for Claude {
         self.0.transport == Transport::Websocket
     }
 
+    fn custom_agent(&self) -> Option<&str> {
+        self.0.agent_name.as_deref()
+    }
+
     fn definitions_folder(&self) -> Option<&'static str> {
-        // Read only for an agent that is asked for: others must not come in.
+        // Definitions are read only if a sub-agent is configured; others must not be loaded.
         self.0.agent_name.is_some().then_some(".claude/agents")
     }
 

@@ -4,17 +4,17 @@ use std::borrow::Cow;
 
 use proctor_record::session::{Counts, MessageKind, Role, SessionEvent, SessionHost, Text};
 
-use super::message::{Block, Content, Field, Logged};
+use super::message::{Content, ContentBlock, Field, Logged};
 
 /// The author of the message.
 #[derive(Clone, Copy)]
-pub(super) struct Origin<'a> {
+pub(super) struct MessageOrigin<'a> {
     pub(super) role: Role,
     pub(super) timestamp: Option<&'a str>,
     pub(super) parent: Option<&'a str>,
 }
 
-impl Origin<'_> {
+impl MessageOrigin<'_> {
     fn say(self, kind: MessageKind, content: Text<'_>, host: &mut dyn SessionHost) {
         host.event(SessionEvent::Message {
             role: self.role,
@@ -26,10 +26,10 @@ impl Origin<'_> {
     }
 }
 
-/// Tell what a message says.
+/// Reports the blocks of a message.
 pub(super) fn tell(
     content: &Content<'_>,
-    origin: Origin<'_>,
+    origin: MessageOrigin<'_>,
     counts: &mut Counts,
     host: &mut dyn SessionHost,
 ) {
@@ -52,8 +52,8 @@ pub(super) fn tell(
 }
 
 fn tell_block(
-    block: &Block<'_>,
-    origin: Origin<'_>,
+    block: &ContentBlock<'_>,
+    origin: MessageOrigin<'_>,
     counts: &mut Counts,
     host: &mut dyn SessionHost,
 ) {
@@ -82,8 +82,8 @@ fn tell_block(
 }
 
 fn tell_call(
-    block: &Block<'_>,
-    origin: Origin<'_>,
+    block: &ContentBlock<'_>,
+    origin: MessageOrigin<'_>,
     counts: &mut Counts,
     host: &mut dyn SessionHost,
 ) {
@@ -96,13 +96,13 @@ fn tell_call(
     });
 }
 
-fn tell_result(block: &Block<'_>, host: &mut dyn SessionHost) {
+fn tell_result(block: &ContentBlock<'_>, host: &mut dyn SessionHost) {
     let id = block.tool_use_id.text().unwrap_or_default();
     let joined;
     let content = match block.content.raw() {
         Some(raw) if raw.starts_with('[') => match list_content(block.content) {
-            Listed::One(text) => Some(text),
-            Listed::Joined(text) => {
+            JoinedText::One(text) => Some(text),
+            JoinedText::Joined(text) => {
                 joined = text;
                 Some(Text::Plain(&joined))
             }
@@ -116,37 +116,37 @@ fn tell_result(block: &Block<'_>, host: &mut dyn SessionHost) {
     });
 }
 
-/// Server tools tell of a failure in an object with an `error_code`.
+/// Whether the result is an object with an `error_code`, which server tools use for failures.
 fn is_error_object(content: Logged<'_>) -> bool {
     let is_object = content.raw().is_some_and(|raw| raw.starts_with('{'));
     is_object && content.field().member("error_code").is_there()
 }
 
-enum Listed<'a> {
+enum JoinedText<'a> {
     One(Text<'a>),
     Joined(String),
 }
 
-/// A result that is a list of blocks: texts as they are, images as a mark, the rest as JSON.
-fn list_content(content: Logged<'_>) -> Listed<'_> {
+/// A result that is a list of blocks: texts unchanged, images as a marker, others as JSON.
+fn list_content(content: Logged<'_>) -> JoinedText<'_> {
     let items = content.field().list();
     let parts: Vec<_> = items
         .iter()
-        .map(|item| (*item, item.raw().and_then(Block::read)))
+        .map(|item| (*item, item.raw().and_then(ContentBlock::read)))
         .collect();
-    if let [(_, Some(Block { text, .. }))] = parts.as_slice()
+    if let [(_, Some(ContentBlock { text, .. }))] = parts.as_slice()
         && text.is_string()
         && let Some(text) = text.text()
     {
-        return Listed::One(text);
+        return JoinedText::One(text);
     }
     let texts = parts
         .iter()
         .map(|(item, block)| shown(*item, block.as_ref()));
-    Listed::Joined(texts.collect::<Vec<_>>().join("\n"))
+    JoinedText::Joined(texts.collect::<Vec<_>>().join("\n"))
 }
 
-fn shown<'a>(item: Field<'a>, block: Option<&Block<'a>>) -> Cow<'a, str> {
+fn shown<'a>(item: Field<'a>, block: Option<&ContentBlock<'a>>) -> Cow<'a, str> {
     let block = block.map(|block| (block.kind.text(), block.text.field().text()));
     match block {
         Some((_, Some(text))) => text,

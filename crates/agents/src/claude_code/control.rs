@@ -1,6 +1,6 @@
-//! The control protocol of Claude Code, over standard input and output or a WebSocket:
-//! initialise, send the prompt once, answer permission requests, stop after the result.
-//! Current CLIs nest what they ask in `request`; a client that does not (`flat`) is answered alike.
+//! The control protocol of Claude Code, over standard input and output or a WebSocket: initialise,
+//! send the prompt once, answer permission requests, stop after the result. Current CLIs nest their
+//! requests in `request`; a client without nesting (`flat`) is served, too.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -14,37 +14,37 @@ use serde_json::{Value, json, value::RawValue};
 use super::{flat, stream::ClaudeSession};
 
 const INITIALIZE_ID: &str = "proctor-initialize";
-/// After the result the CLI has nothing left to do; 2.0 crashes on a bare close of a socket,
-/// so its process is ended instead.
+/// How long to wait after the result. Version 2.0 crashes if the socket is just closed, so its
+/// process is ended instead.
 const AFTER_RESULT: Duration = Duration::from_secs(2);
 
-/// What permission requests are answered.
+/// The answer to permission requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
+pub enum PromptPolicy {
     Allow,
     Deny,
 }
 
-/// Where the conversation stands.
+/// The state of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum DialogState {
     /// No connection yet.
     Waiting,
     /// Connected; the CLI has not answered `initialize`.
     Initializing,
     /// The prompt is sent.
     Running,
-    /// The last result came.
+    /// The last result has arrived.
     Done,
 }
 
-/// A session that drives the CLI, around the one that reads its events.
-pub struct Control {
+/// A session that drives the CLI, and wraps the session that reads its events.
+pub struct ControlSession {
     inner: ClaudeSession,
     prompt: String,
-    policy: Policy,
-    state: State,
-    /// The client speaks the flat form; messages of its model so far.
+    policy: PromptPolicy,
+    state: DialogState,
+    /// The number of the model's messages, if the client uses the flat form.
     flat: Option<u64>,
 }
 
@@ -55,11 +55,11 @@ struct Envelope<'a> {
     request_id: Option<String>,
     #[serde(borrow)]
     request: Option<&'a RawValue>,
-    response: Option<Response>,
+    response: Option<ControlResponse>,
 }
 
 #[derive(Default, Deserialize)]
-struct Request<'a> {
+struct ControlRequest<'a> {
     #[serde(default)]
     subtype: String,
     tool_name: Option<String>,
@@ -68,34 +68,36 @@ struct Request<'a> {
 }
 
 #[derive(Deserialize)]
-struct Response {
+struct ControlResponse {
     request_id: Option<String>,
 }
 
-impl Control {
-    pub fn new(inner: ClaudeSession, prompt: String, policy: Policy) -> Control {
-        Control {
+impl ControlSession {
+    pub fn new(inner: ClaudeSession, prompt: String, policy: PromptPolicy) -> ControlSession {
+        ControlSession {
             inner,
             prompt,
             policy,
-            state: State::Waiting,
+            state: DialogState::Waiting,
             flat: None,
         }
     }
 
-    /// Whether the client speaks the flat form.
+    /// Whether the client uses the flat form.
     pub fn is_flat(&self) -> bool {
         self.flat.is_some()
     }
 
-    /// Answer a request in the flat form, in which the client initialises and the prompt follows.
+    /// Answers a request in the flat form, in which the client initialises and the prompt follows.
     fn on_flat_request(&mut self, request: &flat::Request<'_>, host: &mut dyn SessionHost) {
         self.flat.get_or_insert(0);
-        let is_allowed = self.policy == Policy::Allow;
+        let is_allowed = self.policy == PromptPolicy::Allow;
         send(host, &request.answer(is_allowed));
         match request.subtype.as_ref() {
-            "initialize" if matches!(self.state, State::Waiting | State::Initializing) => {
-                self.state = State::Running;
+            "initialize"
+                if matches!(self.state, DialogState::Waiting | DialogState::Initializing) =>
+            {
+                self.state = DialogState::Running;
                 let prompt = std::mem::take(&mut self.prompt);
                 send(host, &flat::prompt(&prompt));
             }
@@ -104,7 +106,7 @@ impl Control {
         }
     }
 
-    fn on_request(&mut self, id: &str, request: &Request<'_>, host: &mut dyn SessionHost) {
+    fn on_request(&mut self, id: &str, request: &ControlRequest<'_>, host: &mut dyn SessionHost) {
         let answer = match request.subtype.as_str() {
             "can_use_tool" => json!({
                 "subtype": "success",
@@ -112,7 +114,7 @@ impl Control {
                 "response": self.permission(request, host),
             }),
             "initialize" => json!({ "subtype": "success", "request_id": id, "response": {} }),
-            // An answer in any case: a CLI that waits for one hangs.
+            // Always answer: the CLI would wait forever otherwise.
             other => json!({
                 "subtype": "error",
                 "request_id": id,
@@ -125,21 +127,21 @@ impl Control {
         );
     }
 
-    fn permission(&self, request: &Request<'_>, host: &mut dyn SessionHost) -> Value {
+    fn permission(&self, request: &ControlRequest<'_>, host: &mut dyn SessionHost) -> Value {
         let tool = request.tool_name.as_deref().unwrap_or("a tool");
         match self.policy {
-            Policy::Allow => json!({ "behavior": "allow", "updatedInput": request.input }),
-            Policy::Deny => {
+            PromptPolicy::Allow => json!({ "behavior": "allow", "updatedInput": request.input }),
+            PromptPolicy::Deny => {
                 host.event(SessionEvent::Note(&format!("permission denied: {tool}")));
                 json!({ "behavior": "deny", "message": format!("{tool} is not allowed in this trial") })
             }
         }
     }
 
-    /// The prompt is sent once, even if the connection changes: an agent that gets it again would
-    /// do the task, and pay for it, twice.
+    /// Sends the prompt once, even after a reconnection: otherwise the agent would do the task, and
+    /// pay for it, twice.
     fn send_prompt(&mut self, host: &mut dyn SessionHost) {
-        self.state = State::Running;
+        self.state = DialogState::Running;
         let prompt = std::mem::take(&mut self.prompt);
         send(
             host,
@@ -163,13 +165,15 @@ impl Control {
         match (envelope.kind.as_str(), envelope.request_id) {
             ("control_request", Some(id)) => {
                 let request = envelope.request.map(RawValue::get).unwrap_or_default();
-                // One of an unknown shape is refused like one of an unknown kind.
-                let request: Request<'_> = serde_json::from_str(request).unwrap_or_default();
+                // A malformed request is refused like an unknown one.
+                let request: ControlRequest<'_> = serde_json::from_str(request).unwrap_or_default();
                 self.on_request(&id, &request, host);
             }
             ("control_response", _) => {
                 let answers = envelope.response.and_then(|response| response.request_id);
-                if self.state == State::Initializing && answers.as_deref() == Some(INITIALIZE_ID) {
+                if self.state == DialogState::Initializing
+                    && answers.as_deref() == Some(INITIALIZE_ID)
+                {
                     self.send_prompt(host);
                 }
             }
@@ -180,10 +184,10 @@ impl Control {
     }
 }
 
-impl Session for Control {
+impl Session for ControlSession {
     fn on_open(&mut self, host: &mut dyn SessionHost) {
-        if matches!(self.state, State::Waiting | State::Initializing) {
-            self.state = State::Initializing;
+        if matches!(self.state, DialogState::Waiting | DialogState::Initializing) {
+            self.state = DialogState::Initializing;
             send(
                 host,
                 &json!({
@@ -201,17 +205,17 @@ impl Session for Control {
         }
         match &mut self.flat {
             None => self.inner.on_line(source, line, host),
-            Some(messages) => match flat::Event::read(line) {
-                flat::Event::Assistant(message) => {
+            Some(messages) => match flat::FlatEvent::read(line) {
+                flat::FlatEvent::Assistant(message) => {
                     *messages += 1;
                     message.tell(host);
                 }
-                flat::Event::Result(line) => self.inner.on_line(source, &line, host),
-                flat::Event::Other => self.inner.on_line(source, line, host),
+                flat::FlatEvent::Result(line) => self.inner.on_line(source, &line, host),
+                flat::FlatEvent::Other => self.inner.on_line(source, line, host),
             },
         }
-        if self.state == State::Running && self.inner.is_finished() {
-            self.state = State::Done;
+        if self.state == DialogState::Running && self.inner.is_finished() {
+            self.state = DialogState::Done;
             host.close_input();
             host.end_within(AFTER_RESULT);
         }
@@ -224,20 +228,20 @@ impl Session for Control {
     fn finish(self: Box<Self>, ending: &Ending, host: &mut dyn SessionHost) -> Conclusion {
         let mut conclusion = Box::new(self.inner).finish(ending, host);
         conclusion.turns = conclusion.turns.or(self.flat);
-        if self.state == State::Waiting && conclusion.outcome == Outcome::AgentError {
-            // It never had the prompt, so this says nothing about how it works.
+        if self.state == DialogState::Waiting && conclusion.outcome == Outcome::AgentError {
+            // The CLI never got the prompt, so the trial is excluded.
             conclusion.outcome = Outcome::Sandbox;
             conclusion.errors.push(LogError::new(
                 "CLAUDE_INVALID_CONFIG",
-                "Claude Code never connected: this version may not take `transport: websocket`; use `transport: control`",
+                "Claude Code never connected: this version may not support `transport: websocket`; use `transport: control`",
             ));
         }
         conclusion
     }
 }
 
-/// A cheap look before parsing: most lines are events. The whole line, because the CLI does
-/// not promise to put the type first, and does not always.
+/// A cheap check before parsing: most lines are events. It searches the whole line, because the
+/// type is not always first.
 fn is_control(line: &[u8]) -> bool {
     memchr::memmem::find(line, b"\"control_").is_some()
         || memchr::memmem::find(line, b"\"keep_alive\"").is_some()
@@ -249,8 +253,8 @@ fn send(host: &mut dyn SessionHost, message: &Value) {
     host.reply(line.into_bytes());
 }
 
-/// JSON with escapes for all that is not ASCII: 2.1.30 reads its input in blocks of 64 KiB and corrupts a
-/// character that is cut in two.
+/// JSON with escapes for non-ASCII characters: 2.1.30 reads its input in blocks of 64 KiB and
+/// corrupts a character at a block boundary.
 fn ascii(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
@@ -258,7 +262,7 @@ fn ascii(json: &str) -> String {
             text.push(c);
         } else {
             for unit in c.encode_utf16(&mut [0; 2]) {
-                write!(text, "\\u{unit:04x}").expect("a string takes every text");
+                write!(text, "\\u{unit:04x}").expect("writing to a string cannot fail");
             }
         }
     }
@@ -268,7 +272,7 @@ fn ascii(json: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::stream::{AfterResult, Form},
+        super::stream::{AfterResult, StreamFormat},
         *,
     };
 
@@ -291,9 +295,9 @@ mod tests {
     }
 
     /// A session that has sent its prompt, and has then read these lines.
-    fn told(lines: &[&str]) -> Asked {
-        let inner = ClaudeSession::new(Form::StreamJson, AfterResult::KeepOpen);
-        let mut control = Control::new(inner, "do it".to_owned(), Policy::Allow);
+    fn reported(lines: &[&str]) -> Asked {
+        let inner = ClaudeSession::new(StreamFormat::StreamJson, AfterResult::KeepOpen);
+        let mut control = ControlSession::new(inner, "do it".to_owned(), PromptPolicy::Allow);
         let mut asked = Asked::default();
         control.on_open(&mut asked);
         let initialized = format!(
@@ -311,14 +315,14 @@ mod tests {
     }
 
     #[test]
-    fn every_request_is_answered_whatever_it_asks_and_however_it_is_written() {
+    fn every_request_is_answered() {
         for request in [
             r#"{"type":"control_request","request_id":"r","request":{"subtype":"hook_callback","callback_id":"c"}}"#,
             r#"{"request":{"subtype":"mcp_message","message":{"long":"................................................................"}},"request_id":"r","type":"control_request"}"#,
             r#"{"type":"control_request","request_id":"r","request":{"subtype":17}}"#,
             r#"{"type":"control_request","request_id":"r"}"#,
         ] {
-            let asked = told(&[request]);
+            let asked = reported(&[request]);
             assert_eq!(
                 asked.replies[2]["response"]["subtype"], "error",
                 "{request}"
@@ -328,8 +332,8 @@ mod tests {
     }
 
     #[test]
-    fn a_permission_request_gets_its_input_back() {
-        let asked = told(&[
+    fn permission_answer_contains_the_input() {
+        let asked = reported(&[
             r#"{"type":"control_request","request_id":"r","request":{"subtype":"can_use_tool","tool_name":"A \"B\"","input":{"n":1.50}}}"#,
         ]);
         let answer = &asked.replies[2]["response"]["response"];
@@ -338,21 +342,21 @@ mod tests {
     }
 
     #[test]
-    fn a_result_is_the_end_only_when_nothing_runs_in_the_background() {
+    fn result_is_final_without_background_tasks_only() {
         let running =
             r#"{"type":"system","subtype":"background_tasks_changed","tasks":[{"task_id":"t"}]}"#;
         let done = r#"{"type":"system","subtype":"background_tasks_changed","tasks":[]}"#;
         let result = r#"{"type":"result","subtype":"success","is_error":false}"#;
-        assert!(told(&[result]).closed);
-        assert!(!told(&[running, result]).closed);
-        assert!(!told(&[running, result, done]).closed);
-        assert!(told(&[running, result, done, result]).closed);
+        assert!(reported(&[result]).closed);
+        assert!(!reported(&[running, result]).closed);
+        assert!(!reported(&[running, result, done]).closed);
+        assert!(reported(&[running, result, done, result]).closed);
     }
 
     #[test]
-    fn a_flat_client_is_answered_in_the_flat_form_and_has_the_prompt_once() {
-        let inner = ClaudeSession::new(Form::StreamJson, AfterResult::KeepOpen);
-        let mut control = Control::new(inner, "do it".to_owned(), Policy::Allow);
+    fn flat_client_gets_flat_answers_and_one_prompt() {
+        let inner = ClaudeSession::new(StreamFormat::StreamJson, AfterResult::KeepOpen);
+        let mut control = ControlSession::new(inner, "do it".to_owned(), PromptPolicy::Allow);
         let mut asked = Asked::default();
         for line in [
             r#"{"type":"control_request","subtype":"initialize","supportedApiVersions":["1"]}"#,
@@ -376,7 +380,7 @@ mod tests {
         assert_eq!(asked.replies[4]["subtype"], "dance");
         assert!(asked.replies[4]["error"].is_string());
         assert_eq!(asked.replies.len(), 5);
-        assert!(asked.closed, "the result ends it");
+        assert!(asked.closed, "the result ends the session");
         let ending = Ending {
             code: Some(0),
             ..Ending::default()
@@ -389,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_ascii_and_say_the_same() {
+    fn messages_are_escaped_to_ascii() {
         let text = "ä € 🦀 \\ \"quoted\"".repeat(10);
         let json = json!({ "text": text }).to_string();
         let escaped = ascii(&json);
@@ -399,9 +403,9 @@ mod tests {
     }
 
     #[test]
-    fn the_prompt_is_sent_once_however_often_the_agent_connects() {
-        let inner = ClaudeSession::new(Form::StreamJson, AfterResult::KeepOpen);
-        let mut control = Control::new(inner, "do it".to_owned(), Policy::Allow);
+    fn prompt_is_sent_once_despite_reconnections() {
+        let inner = ClaudeSession::new(StreamFormat::StreamJson, AfterResult::KeepOpen);
+        let mut control = ControlSession::new(inner, "do it".to_owned(), PromptPolicy::Allow);
         let mut asked = Asked::default();
         let initialized = format!(
             r#"{{"type":"control_response","response":{{"request_id":"{INITIALIZE_ID}"}}}}"#

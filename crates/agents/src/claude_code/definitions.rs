@@ -1,18 +1,19 @@
-//! Custom agents of Claude Code: written in the test case, or as Markdown files with a header.
+//! Custom agents of Claude Code: in the test case, or Markdown files with a header.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{settings::Definition, verdict::NAMES};
+use super::{settings::AgentDefinition, verdict::NAMES};
 use crate::agent::LaunchError;
 
-/// Keys whose values are lists, which a header may write as one line with commas.
+/// Keys with list values, which a header can write as one line with commas.
 const LISTS: &[&str] = &["tools", "disallowedTools", "skills"];
 
-/// Every definition there is, as the CLI takes it; one in the test case wins over a file of the same name.
+/// All definitions in the CLI's format. The test case takes precedence over a file of the same
+/// name.
 pub(super) fn collect(
-    written: &BTreeMap<String, Definition>,
+    written: &BTreeMap<String, AgentDefinition>,
     found: &BTreeMap<String, String>,
 ) -> Result<BTreeMap<String, Value>, LaunchError> {
     let mut all = BTreeMap::new();
@@ -27,24 +28,26 @@ pub(super) fn collect(
 pub(super) fn unknown(name: &str, known: &BTreeMap<String, Value>) -> LaunchError {
     let known: Vec<&str> = known.keys().map(String::as_str).collect();
     let hint = if known.is_empty() {
-        "define it under `agent.config.agents`, or in `.claude/agents/` beside the test case or in the repo".to_owned()
+        "define it under `agent.config.agents`, or in `.claude/agents/` next to the test case or in the repo".to_owned()
     } else {
         format!("the known ones are: {}", known.join(", "))
     };
     NAMES
-        .invalid(format!("there is no agent `{name}`"))
+        .invalid(format!("unknown agent `{name}`"))
         .with_hint(hint)
 }
 
-/// A definition with all keys of its header: the CLI ignores those that it does not know.
+/// Parses a definition with all keys of its header: the CLI ignores unknown ones.
 fn parse(name: &str, markdown: &str) -> Result<Value, LaunchError> {
-    // Editors on Windows begin with a mark and end lines in their own way.
+    // Windows editors add a byte order mark and CRLF line ends.
     let markdown = markdown
         .trim_start_matches('\u{feff}')
         .replace("\r\n", "\n");
     let (header, prompt) = split(&markdown);
     let mut keys = read(header).map_err(|error| {
-        NAMES.invalid(format!("the header of .claude/agents/{name}.md: {error}"))
+        NAMES.invalid(format!(
+            "invalid header of .claude/agents/{name}.md: {error}"
+        ))
     })?;
     keys.remove("name");
     keys.retain(|_, value| !value.is_null());
@@ -62,7 +65,8 @@ fn parse(name: &str, markdown: &str) -> Result<Value, LaunchError> {
     Ok(Value::Object(keys))
 }
 
-/// The keys of a header. The CLI also accepts values that are not YAML, such as `description: a: b`.
+/// Parses the keys of a header. The CLI also accepts values that are not YAML, such as
+/// `description: a: b`.
 fn read(header: &str) -> Result<Map<String, Value>, serde_saphyr::Error> {
     let yaml = |text: &str| serde_saphyr::from_str::<Option<Map<String, Value>>>(text);
     let keys = yaml(header).or_else(|error| {
@@ -72,7 +76,7 @@ fn read(header: &str) -> Result<Map<String, Value>, serde_saphyr::Error> {
     Ok(keys.unwrap_or_default())
 }
 
-/// A line `key: value` with the value in quotes, if it is not YAML by itself.
+/// A line `key: value` with the value in quotes, if it is not valid YAML.
 fn quoted(line: &str) -> String {
     let is_key =
         |key: &str| !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || c == '_');
@@ -86,7 +90,7 @@ fn quoted(line: &str) -> String {
     }
 }
 
-/// The text between the two `---` lines, and what follows.
+/// The text between the two `---` lines, and the remaining text.
 fn split(markdown: &str) -> (&str, &str) {
     markdown
         .strip_prefix("---\n")
@@ -101,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_markdown_definition_has_a_header_and_a_prompt() {
+    fn markdown_definition_has_a_header_and_a_prompt() {
         let text = "---\nname: zed\ndescription: Reviews\ntools: Read, Grep\nmodel: inherit\ncolor: red\n---\n\nYou are Zed.\n";
         let definition = parse("zed", text).unwrap();
         assert_eq!(
@@ -111,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn every_header_that_the_cli_accepts_is_read_and_no_key_is_dropped() {
+    fn all_headers_of_the_cli_are_read_with_all_keys() {
         let text = "---\ndescription: When: always # really\ntools:\n  - Read\n  - Grep\npermissionMode: plan\nskills: one, two\nhooks:\n  Stop:\n    - hooks: []\nmaxTurns: 3\n---\nGo.";
         assert_eq!(
             parse("zed", text).unwrap(),
@@ -130,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_written_on_windows_is_read_the_same() {
+    fn definition_with_windows_line_ends_is_read() {
         let text = "\u{feff}---\r\nname: zed\r\ndescription: Reviews\r\n---\r\n\r\nYou are Zed.\r\nGo.\r\n";
         let definition = parse("zed", text).unwrap();
         assert_eq!(
@@ -140,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_header_the_whole_text_is_the_prompt() {
+    fn definition_without_a_header_is_the_prompt() {
         let definition = parse("zed", "You are Zed.").unwrap();
         assert_eq!(definition["prompt"], "You are Zed.");
     }

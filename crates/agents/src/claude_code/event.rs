@@ -1,23 +1,21 @@
-//! Single events: the position of their JSON, their owner, their failure class, and events without
+//! Single events: the position of their JSON, their parent, their failure class, and events without
 //! data for the log.
 
 use std::borrow::Cow;
 
 use memchr::memchr;
-use proctor_record::session::{SessionEvent, SessionHost};
 
 use super::{
     json::Cursor,
-    message::{Content, Field, Line, Message},
+    message::{Content, Field, Message, StreamLine},
 };
 use crate::fault::ApiFault;
 
-/// The prefix before the JSON of an event on a terminal.
+/// The maximum prefix before the JSON of an event on a terminal.
 const MAX_NOISE_BYTES: usize = 64;
 const MAX_STDERR_TAIL: usize = 2000;
 
-/// Where in a line the JSON of an event may be: at the start, or after a little noise that a
-/// terminal put before it.
+/// The JSON of an event in a line: at the start, or after a short prefix from a terminal.
 pub(super) fn json_part(line: &[u8]) -> Option<&[u8]> {
     let start = memchr(b'{', line).filter(|start| *start <= MAX_NOISE_BYTES)?;
     let (noise, json) = line.split_at(start);
@@ -26,7 +24,7 @@ pub(super) fn json_part(line: &[u8]) -> Option<&[u8]> {
     is_noise.then_some(json)
 }
 
-/// The objects of a list that stands on one line, as `--output-format json` writes it.
+/// The objects of a list on one line, as in `--output-format json`.
 pub(super) fn list(line: &[u8]) -> Vec<&[u8]> {
     let mut items = Vec::new();
     let mut cursor = Cursor::new(line);
@@ -40,7 +38,7 @@ pub(super) fn list(line: &[u8]) -> Vec<&[u8]> {
     }
 }
 
-/// Whether a message is the last of a turn. Older versions leave the reason out.
+/// Whether a message is the last of a turn. Older versions omit the reason.
 pub(super) fn ends_turn(message: &Message<'_>) -> bool {
     let Content::Blocks(blocks) = &message.content else {
         return false;
@@ -53,16 +51,15 @@ pub(super) fn ends_turn(message: &Message<'_>) -> bool {
     }
 }
 
-/// The tool call, or in a session file the agent, that a line belongs to below the main
-/// thread.
-pub(super) fn parent<'a>(line: &Line<'a>) -> Option<Cow<'a, str>> {
+/// The tool call, or in a session file the agent, that a line belongs to below the main thread.
+pub(super) fn parent<'a>(line: &StreamLine<'a>) -> Option<Cow<'a, str>> {
     line.parent_tool_use_id.text().or_else(|| {
         let is_sidechain = line.is_sidechain.is_true();
         is_sidechain.then(|| line.agent_id.text().unwrap_or(Cow::Borrowed("sidechain")))
     })
 }
 
-pub(super) fn api_fault(line: &Line<'_>) -> ApiFault {
+pub(super) fn api_fault(line: &StreamLine<'_>) -> ApiFault {
     let words = [line.error, line.api_error_type];
     let words: Vec<_> = words.into_iter().filter_map(Field::text).collect();
     ApiFault {
@@ -71,8 +68,8 @@ pub(super) fn api_fault(line: &Line<'_>) -> ApiFault {
     }
 }
 
-/// Stream-json tells of a retry with a status and a word, a session file with an object.
-pub(super) fn retry_fault(line: &Line<'_>) -> ApiFault {
+/// The fault of a retry. Stream-json has a status and a word, a session file an object.
+pub(super) fn retry_fault(line: &StreamLine<'_>) -> ApiFault {
     let status = line.error_status.number();
     let nested = || line.error.member("status").number();
     ApiFault {
@@ -81,11 +78,18 @@ pub(super) fn retry_fault(line: &Line<'_>) -> ApiFault {
     }
 }
 
-pub(super) fn rate_limit(line: &Line<'_>, host: &mut dyn SessionHost) {
+/// A limit of the account that is near or reached.
+pub(super) struct LimitEvent<'a> {
+    pub(super) status: Cow<'a, str>,
+    /// Unix seconds.
+    pub(super) resets_at: Option<u64>,
+}
+
+pub(super) fn rate_limit<'a>(line: &StreamLine<'a>) -> Option<LimitEvent<'a>> {
     let status = line.rate_limit_info.member("status").text();
-    if let Some(status) = status.filter(|status| status != "allowed") {
-        host.event(SessionEvent::Note(&format!("rate limit: {status}")));
-    }
+    let status = status.filter(|status| status != "allowed")?;
+    let resets_at = line.rate_limit_info.member("resetsAt").number();
+    Some(LimitEvent { status, resets_at })
 }
 
 pub(super) fn keep_tail(tail: &mut String, line: &str) {
@@ -95,8 +99,8 @@ pub(super) fn keep_tail(tail: &mut String, line: &str) {
     tail.drain(..tail.ceil_char_boundary(surplus));
 }
 
-/// Types that carry nothing for the log: progress, the control protocol, and the bookkeeping
-/// of session files.
+/// Whether the type has no data for the log: progress, the control protocol, and bookkeeping of
+/// session files.
 pub(super) fn is_known_without_effect(kind: &[u8]) -> bool {
     matches!(
         kind,

@@ -1,4 +1,4 @@
-//! The command line and environment of Claude Code, fitted to the installed version.
+//! The command line and environment of Claude Code for the installed version.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -6,25 +6,34 @@ use camino::Utf8PathBuf;
 use proctor_record::record::cli::Installed;
 
 use super::{
-    control::{Control, Policy},
+    control::{ControlSession, PromptPolicy},
     definitions,
     settings::{PermissionPolicy, PromptDelivery, Resolved, Transport},
-    stream::{AfterResult, ClaudeSession, Form},
+    stream::{AfterResult, ClaudeSession, StreamFormat},
     verdict::NAMES,
 };
 use crate::{
+    AGENTIC_JUDGE, AGENTIC_JUDGE_NAME,
     agent::{Input, Launch, LaunchContext, LaunchError, Terminal},
+    bypass,
     command_line::CommandLine,
 };
 
 const BASE_URL: &str = "ANTHROPIC_BASE_URL";
-/// Above this many characters old versions lost what came on standard input.
+/// The number of characters above which old versions lose standard input.
 const LARGE_PROMPT: usize = 7_000;
+/// The first version that was seen to ask for permission in the control protocol.
+const FIRST_CONTROL: [u32; 3] = [1, 0, 60];
 /// The first version with `--sdk-url`.
 const FIRST_SOCKET: [u32; 3] = [2, 0, 0];
-/// The first version that was seen to refuse it for every host but Anthropic's own.
+/// The first version that refuses it for all hosts except Anthropic's own.
 const SOCKET_CLOSED: [u32; 3] = [2, 1, 197];
-/// The WebSocket side gives up on a CLI that says nothing for so long.
+/// The first version that was seen to report that it tries a call again.
+const FIRST_RETRY_EVENT: [u32; 3] = [2, 1, 80];
+const MAX_RETRIES: &str = "CLAUDE_CODE_MAX_RETRIES";
+/// How often a CLI that does not report it tries a failed call again: for a quarter of a minute instead of three.
+const SILENT_RETRIES: &str = "5";
+/// How long the WebSocket server waits for a message of the CLI.
 const MESSAGE_DEADLINE: Duration = Duration::from_mins(5);
 
 pub(super) fn launch(
@@ -41,9 +50,9 @@ pub(super) fn launch(
     let (prompt, files) = deliver(config, context)?;
     let is_control = matches!(transport, Transport::Control | Transport::Websocket);
     let form = if transport == Transport::Text {
-        Form::Text
+        StreamFormat::Text
     } else {
-        Form::StreamJson
+        StreamFormat::StreamJson
     };
     let after_result = if is_control {
         AfterResult::KeepOpen
@@ -54,7 +63,7 @@ pub(super) fn launch(
     let deadline = config.settings.message_timeout;
     let deadline = deadline.map_or(MESSAGE_DEADLINE, Duration::from_millis);
     Ok(Launch {
-        env: environment(config, context)?,
+        env: environment(config, context, transport)?,
         files,
         collect: Vec::new(),
         input: match transport {
@@ -69,7 +78,7 @@ pub(super) fn launch(
         },
         message_deadline: (transport == Transport::Websocket).then_some(deadline),
         session: if is_control {
-            Box::new(Control::new(session, prompt, policy(config)))
+            Box::new(ControlSession::new(session, prompt, policy(config)))
         } else {
             Box::new(session)
         },
@@ -77,8 +86,8 @@ pub(super) fn launch(
     })
 }
 
-/// The transport that `auto` means here: pipes, unless we are root and the version refuses to
-/// skip permissions for root (`IS_SANDBOX` is known since 2.0); then permissions are answered.
+/// The transport of `auto`: pipes, unless the agent runs as root and the version refuses to skip
+/// permissions for root (`IS_SANDBOX` exists since 2.0); then permission requests are answered.
 pub(super) fn transport(config: &Resolved, context: &LaunchContext<'_>) -> Transport {
     match config.transport {
         Transport::Auto
@@ -106,13 +115,13 @@ fn skips_permissions(config: &Resolved) -> bool {
     config.settings.permission_mode.is_none() && config.settings.allowed_tools.is_none()
 }
 
-fn policy(config: &Resolved) -> Policy {
+fn policy(config: &Resolved) -> PromptPolicy {
     match config.settings.permission_policy {
         // The CLI allows listed tools by itself; requests are therefore for tools that are not
         // listed.
-        Some(PermissionPolicy::Deny | PermissionPolicy::AllowListed) => Policy::Deny,
-        None if config.settings.allowed_tools.is_some() => Policy::Deny,
-        Some(PermissionPolicy::AllowAll) | None => Policy::Allow,
+        Some(PermissionPolicy::Deny | PermissionPolicy::AllowListed) => PromptPolicy::Deny,
+        None if config.settings.allowed_tools.is_some() => PromptPolicy::Deny,
+        Some(PermissionPolicy::AllowAll) | None => PromptPolicy::Allow,
     }
 }
 
@@ -125,14 +134,14 @@ fn transport_flags(
     if transport == Transport::Websocket {
         let socket = context
             .socket
-            .ok_or_else(|| NAMES.invalid("no socket was opened"))?;
+            .ok_or_else(|| NAMES.invalid("the socket is missing"))?;
         let version = version(Some(line.cli));
         if version.is_some_and(|version| version < FIRST_SOCKET || version >= SOCKET_CLOSED) {
-            let error =
-                NAMES.invalid("this version of claude does not accept a WebSocket on this machine");
+            let error = NAMES
+                .invalid("this version of claude does not support a WebSocket on this machine");
             return Err(error.with_hint("use `transport: control`, or install claude 2.1.30"));
         }
-        // Hidden from the help, so it cannot be looked up there.
+        // The option is not in the help, so it cannot be checked.
         line.push(&["--sdk-url", &format!("ws://{socket}")]);
     }
     line.push(&["-p"]);
@@ -145,7 +154,12 @@ fn transport_flags(
         line.push(&["--input-format", "stream-json"]);
     }
     if transport == Transport::Control {
-        // Without it the CLI denies instead of asking. Hidden from the help.
+        if version(Some(line.cli)).is_some_and(|version| version < FIRST_CONTROL) {
+            let message = "this version of claude has no control protocol, and does not let root skip permissions";
+            let hint = "install claude 2, run as another user with `transport: print`, or set `allowed_tools` with it";
+            return Err(NAMES.invalid(message).with_hint(hint));
+        }
+        // Without it the CLI denies requests by itself. The option is not in the help.
         line.push(&["--permission-prompt-tool", "stdio"]);
     }
     if config.settings.include_partial_messages == Some(true) {
@@ -174,8 +188,11 @@ fn permission_flags(
         }
         line.listed("--permission-mode", mode)?;
     }
+    if let Some(tools) = &config.settings.tools {
+        line.listed("--tools", &tools.join(","))?;
+    }
     if let Some(tools) = &config.settings.allowed_tools {
-        // One argument: the option is variadic and would swallow what follows.
+        // One argument: the option is variadic and would consume the following words.
         line.listed("--allowedTools", &tools.join(","))?;
     }
     Ok(())
@@ -193,7 +210,7 @@ fn option_flags(line: &mut CommandLine<'_>, config: &Resolved) -> Result<(), Lau
         line.listed("--append-system-prompt", text)?;
     }
     if let Some(turns) = settings.max_turns {
-        // Hidden from the help.
+        // The option is not in the help.
         line.push(&["--max-turns", &turns.to_string()]);
     }
     if let Some(path) = &config.mcp_config {
@@ -203,16 +220,23 @@ fn option_flags(line: &mut CommandLine<'_>, config: &Resolved) -> Result<(), Lau
     Ok(())
 }
 
-/// A bare name after `--agents` is silently ignored by the CLI: it takes definitions there,
-/// and the name after `--agent`.
+/// Passes the definitions with `--agents` and the name with `--agent`. The CLI silently ignores a
+/// name after `--agents`.
 fn agent_flags(
     line: &mut CommandLine<'_>,
     config: &Resolved,
     found: &BTreeMap<String, String>,
 ) -> Result<(), LaunchError> {
-    let agents = definitions::collect(&config.settings.agents, found)?;
+    let mut found = found.clone();
+    if config.agent_name.as_deref() == Some(AGENTIC_JUDGE_NAME) {
+        let built_in = || AGENTIC_JUDGE.to_owned();
+        found
+            .entry(AGENTIC_JUDGE_NAME.to_owned())
+            .or_insert_with(built_in);
+    }
+    let agents = definitions::collect(&config.settings.agents, &found)?;
     if !config.settings.agents.is_empty() || config.agent_name.is_some() {
-        let json = serde_json::to_string(&agents).expect("definitions are plain strings");
+        let json = serde_json::to_string(&agents).expect("definitions can be serialized");
         line.listed("--agents", &json)?;
     }
     let Some(name) = &config.agent_name else {
@@ -224,10 +248,10 @@ fn agent_flags(
     line.listed("--agent", name)
 }
 
-/// The prompt as it is sent, and files to write for it.
+/// The text to send, and files to write for it.
 type Delivery = (String, Vec<(Utf8PathBuf, Vec<u8>)>);
 
-/// The prompt as it is sent, and the file it lies in when it is sent by file.
+/// The text to send, and the file of a prompt that is sent by file.
 fn deliver(config: &Resolved, context: &LaunchContext<'_>) -> Result<Delivery, LaunchError> {
     let by_file = match config.settings.prompt_delivery.unwrap_or_default() {
         PromptDelivery::Auto => is_before_2(context.cli),
@@ -244,17 +268,18 @@ fn deliver(config: &Resolved, context: &LaunchContext<'_>) -> Result<Delivery, L
         None => Ok((context.prompt.to_owned(), Vec::new())),
         Some(command) => {
             let message = format!(
-                "Claude Code would run the start of the prompt, `/{command}`, as a command and send nothing to the model"
+                "Claude Code would run the prompt as the command `/{command}` and send nothing to the model"
             );
             Err(NAMES
                 .invalid(message)
-                .with_hint("let the prompt begin with another word"))
+                .with_hint("start the prompt with another word"))
         }
     }
 }
 
-/// The command that the CLI takes a prompt for, in print mode and in the control protocol alike. A path
-/// such as `/usr/bin/env` is not one, and `--disable-slash-commands` does not change it.
+/// The slash command that the CLI would run instead of a prompt, in print mode and in the control
+/// protocol. A path such as `/usr/bin/env` is not a command, and `--disable-slash-commands` has no
+/// effect on this.
 fn slash_command(prompt: &str) -> Option<&str> {
     let command = prompt
         .strip_prefix('/')?
@@ -267,6 +292,7 @@ fn slash_command(prompt: &str) -> Option<&str> {
 fn environment(
     config: &Resolved,
     context: &LaunchContext<'_>,
+    transport: Transport,
 ) -> Result<BTreeMap<String, String>, LaunchError> {
     let mut env = context.env.clone();
     let mut set = |name: &str, value: &str| {
@@ -284,17 +310,23 @@ fn environment(
         set("CLAUDE_CONFIG_DIR", context.home.join(".claude").as_str());
     }
     if context.is_root {
-        // Root may skip permissions only in a sandbox; the workspace is the boundary here.
+        // Root can skip permissions only in a sandbox; here the workspace is the boundary.
         set("IS_SANDBOX", "1");
     }
     if let Some(tokens) = config.settings.max_tokens {
         // The CLI has no --max-tokens.
         set("CLAUDE_CODE_MAX_OUTPUT_TOKENS", &tokens.to_string());
     }
+    // Refused credentials would use up the trial's time, and look like a timeout.
+    let is_silent = version(context.cli).is_some_and(|version| version < FIRST_RETRY_EVENT);
+    if transport == Transport::Text || is_silent {
+        set(MAX_RETRIES, SILENT_RETRIES);
+    }
     env.extend(config.settings.env.clone());
     if let Some(endpoint) = context.endpoint {
-        if config.settings.env.contains_key(BASE_URL) {
-            return Err(NAMES.bypass(BASE_URL));
+        NAMES.check_bypass(&config.settings.env, &config.settings.args)?;
+        if let Some(part) = config.settings_file.as_deref().and_then(bypass::in_text) {
+            return Err(NAMES.bypass(&format!("`{part}` in the file of `--settings`")));
         }
         env.insert(BASE_URL.to_owned(), endpoint.base_url.clone());
         env.insert("ANTHROPIC_API_KEY".to_owned(), endpoint.key.clone());
@@ -307,7 +339,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prompt_that_the_cli_would_run_as_a_command_is_recognized() {
+    fn slash_commands_are_recognized() {
         for (prompt, command) in [
             ("/clear everything", Some("clear")),
             ("/clear", Some("clear")),

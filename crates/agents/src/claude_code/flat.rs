@@ -1,6 +1,6 @@
-//! The flat form of the control protocol, as Thunderdome's design of its WebSocket server has it:
-//! requests carry their subtype themselves, the client initialises first, and a permission is
-//! answered with `allowed`. No released CLI was seen to speak it; its test clients do.
+//! The flat form of the control protocol, from Thunderdome's design of its WebSocket server:
+//! requests contain their subtype directly, the client initialises first, and a permission is
+//! answered with `allowed`. No released CLI is known to use it; its test clients do.
 
 use std::borrow::Cow;
 
@@ -21,20 +21,20 @@ pub(super) struct Request<'a> {
     tool: Option<Cow<'a, str>>,
     #[serde(borrow)]
     input: Option<&'a RawValue>,
-    /// The request of a message that is not flat.
+    /// The nested request of a message that is not flat.
     #[serde(rename = "request", borrow)]
     nested: Option<&'a RawValue>,
 }
 
 impl Request<'_> {
-    /// The request in this line; `None` when it is not a flat one.
+    /// The request in this line; `None` if it is not flat.
     pub(super) fn read(line: &[u8]) -> Option<Request<'_>> {
         let request: Request<'_> = serde_json::from_slice(line).ok()?;
         let is_flat = request.kind == "control_request" && request.nested.is_none();
         is_flat.then_some(request)
     }
 
-    /// The answer. A client that waits for an answer hangs, so there always is one.
+    /// The answer. There always is one, because clients wait for it.
     pub(super) fn answer(&self, is_allowed: bool) -> Value {
         let mut answer = json!({ "type": "control_response", "subtype": self.subtype });
         match self.subtype.as_ref() {
@@ -51,7 +51,7 @@ impl Request<'_> {
         answer
     }
 
-    /// Report the tool that is to be used. Messages in this form need not name it.
+    /// Reports the tool. Messages in this form need not contain it.
     pub(super) fn tell(&self, is_allowed: bool, host: &mut dyn SessionHost) {
         let name = self.tool.as_deref().unwrap_or("unknown");
         if is_allowed {
@@ -67,18 +67,18 @@ impl Request<'_> {
     }
 }
 
-/// The task as a message.
+/// The prompt as a message.
 pub(super) fn prompt(text: &str) -> Value {
     json!({ "type": "user", "content": [{ "type": "text", "text": text }] })
 }
 
-/// An event of a client that speaks the flat form.
-pub(super) enum Event<'a> {
-    /// A message whose content is not nested.
+/// An event of a flat client.
+pub(super) enum FlatEvent<'a> {
+    /// A message without nested content.
     Assistant(Assistant<'a>),
-    /// The result, with what current CLIs add to it.
+    /// The result, with the fields of current CLIs.
     Result(Vec<u8>),
-    /// One that needs nothing.
+    /// Any other event.
     Other,
 }
 
@@ -86,11 +86,11 @@ pub(super) enum Event<'a> {
 #[derive(Deserialize)]
 pub(super) struct Assistant<'a> {
     #[serde(default, borrow)]
-    content: Vec<Block<'a>>,
+    content: Vec<FlatBlock<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Block<'a> {
+struct FlatBlock<'a> {
     #[serde(borrow)]
     text: Option<Cow<'a, str>>,
 }
@@ -107,30 +107,30 @@ struct Head<'a> {
     message: Option<&'a RawValue>,
 }
 
-impl Event<'_> {
+impl FlatEvent<'_> {
     /// The event in this line.
-    pub(super) fn read(line: &[u8]) -> Event<'_> {
+    pub(super) fn read(line: &[u8]) -> FlatEvent<'_> {
         let Ok(head) = serde_json::from_slice::<Head<'_>>(line) else {
-            return Event::Other;
+            return FlatEvent::Other;
         };
         match head.kind.as_ref() {
             "assistant" if head.message.is_none() => {
                 let message = serde_json::from_slice(line);
-                message.map_or(Event::Other, Event::Assistant)
+                message.map_or(FlatEvent::Other, FlatEvent::Assistant)
             }
             // Without a subtype it would count as a failure.
             "result" if head.subtype.is_none() && !head.is_error => {
                 let mut value: Value = serde_json::from_slice(line).unwrap_or_default();
                 value["subtype"] = "success".into();
-                Event::Result(value.to_string().into_bytes())
+                FlatEvent::Result(value.to_string().into_bytes())
             }
-            _ => Event::Other,
+            _ => FlatEvent::Other,
         }
     }
 }
 
 impl Assistant<'_> {
-    /// Report what is said.
+    /// Reports the content.
     pub(super) fn tell(&self, host: &mut dyn SessionHost) {
         for text in self
             .content

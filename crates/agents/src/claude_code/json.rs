@@ -1,18 +1,18 @@
-//! Walks JSON once, without building anything: a caller descends into the members that it
-//! knows and the rest is stepped over. Most of a session is long strings that are stepped
-//! over or copied as they stand, and this does both several times faster than a parser that
-//! has to understand them.
+//! Walks JSON once, without building values: a caller descends into known members and the rest is
+//! skipped. Most of a session is long strings that are skipped or copied unchanged, which is
+//! several times faster here than in a full parser.
 //!
-//! Values are checked only as far as needed to find their end; copying one into the log checks the
-//! rest.
+//! Values are checked only as far as needed to find their end; copying a value into the log checks
+//! the rest.
 
 use memchr::memchr;
 use proctor_record::transcript::marks;
 
-/// So many words of eight bytes are looked at one by one before a wide search pays.
+/// The number of words of eight bytes that are searched one by one before a wide search is
+/// worthwhile.
 const NEAR_WORDS: usize = 6;
 
-/// A place in a JSON text. Every method gives `None` where the text is not what it must be.
+/// A position in a JSON text. Every method returns `None` if the text is malformed.
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -23,7 +23,7 @@ impl<'a> Cursor<'a> {
         Cursor { bytes, at: 0 }
     }
 
-    /// The first byte of what comes next.
+    /// The first byte of the next token.
     pub(super) fn peek(&mut self) -> Option<u8> {
         loop {
             match *self.bytes.get(self.at)? {
@@ -33,12 +33,12 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Nothing but white space is left.
+    /// Checks that only white space is left.
     pub(super) fn end(&mut self) -> Option<()> {
         self.peek().is_none().then_some(())
     }
 
-    /// Walk an object. `each` must take the member's value.
+    /// Walks an object. `each` must consume the member's value.
     pub(super) fn members(
         &mut self,
         mut each: impl FnMut(&mut Cursor<'a>, &'a [u8]) -> Option<()>,
@@ -55,13 +55,13 @@ impl<'a> Cursor<'a> {
             let key = self.string()?;
             self.expect(b':')?;
             each(self, &key[1..key.len() - 1])?;
-            if self.comma_or(b'}')? == Next::End {
+            if self.comma_or(b'}')? == NextToken::End {
                 return Some(());
             }
         }
     }
 
-    /// Walk a list. `each` must take the element.
+    /// Walks a list. `each` must consume the element.
     pub(super) fn elements(
         &mut self,
         mut each: impl FnMut(&mut Cursor<'a>) -> Option<()>,
@@ -73,13 +73,13 @@ impl<'a> Cursor<'a> {
         }
         loop {
             each(self)?;
-            if self.comma_or(b']')? == Next::End {
+            if self.comma_or(b']')? == NextToken::End {
                 return Some(());
             }
         }
     }
 
-    /// Take any value, as it stands.
+    /// Consumes any value. Returns its text.
     pub(super) fn value(&mut self) -> Option<&'a [u8]> {
         let first = self.peek()?;
         let start = self.at;
@@ -96,17 +96,17 @@ impl<'a> Cursor<'a> {
         (self.peek()? == byte).then(|| self.at += 1)
     }
 
-    fn comma_or(&mut self, end: u8) -> Option<Next> {
+    fn comma_or(&mut self, end: u8) -> Option<NextToken> {
         let byte = self.peek()?;
         self.at += 1;
         match byte {
-            b',' => Some(Next::Item),
-            byte if byte == end => Some(Next::End),
+            b',' => Some(NextToken::Item),
+            byte if byte == end => Some(NextToken::End),
             _ => None,
         }
     }
 
-    /// Take a string, quotes included. The cursor is at the opening quote.
+    /// Consumes a string with its quotes. The cursor is at the opening quote.
     #[inline]
     fn string(&mut self) -> Option<&'a [u8]> {
         let start = self.at;
@@ -131,7 +131,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Step over an object or a list.
+    /// Skips an object or a list.
     fn step_over(&mut self) -> Option<()> {
         let mut depth = 0_usize;
         loop {
@@ -158,14 +158,14 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Whether the last of the backslashes at the end escapes what follows.
+/// Whether the text ends with an unescaped backslash.
 fn ends_in_escape(text: &[u8]) -> bool {
     let backslashes = text.iter().rev().take_while(|byte| **byte == b'\\');
     backslashes.count() % 2 == 1
 }
 
-/// The length of a string up to and with its closing quote, if that is near and certain.
-/// Most strings are keys, words and ids.
+/// The length of a string including its closing quote, if that is near and certain. Most strings
+/// are keys, words and ids.
 #[inline]
 fn short_string(bytes: &[u8]) -> Option<usize> {
     let (words, _) = bytes.first_chunk::<16>()?.as_chunks::<8>();
@@ -180,7 +180,7 @@ fn short_string(bytes: &[u8]) -> Option<usize> {
     None
 }
 
-/// Where the next quote is. Keys, ids and words end soon, and in JSON within JSON the next
+/// The position of the next quote. Keys, ids and words are short, and in JSON within JSON the next
 /// quote is never far.
 fn find_quote(bytes: &[u8]) -> Option<usize> {
     let (words, _) = bytes.as_chunks::<8>();
@@ -196,7 +196,7 @@ fn find_quote(bytes: &[u8]) -> Option<usize> {
 }
 
 #[derive(PartialEq, Eq)]
-enum Next {
+enum NextToken {
     Item,
     End,
 }
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_given_as_they_stand() {
+    fn members_are_returned_unchanged() {
         let json = br#" { "a" : "x\"}\\" , "b":[1,{"c":"]"}],"d":-1.5e3,"e":null,"f":{} } "#;
         let found = walk(json).unwrap();
         let values: Vec<_> = found.iter().map(|(_, value)| *value).collect();
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_or_followed_by_more_is_refused() {
+    fn truncated_and_trailing_data_is_refused() {
         let json = br#"{"a":"x\n","b":[1,{"c":2}]}"#;
         assert!(walk(json).is_some());
         for end in 0..json.len() {

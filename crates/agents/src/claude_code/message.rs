@@ -1,5 +1,5 @@
-//! One line of Claude Code's JSON, borrowed. New fields and changed types come with every
-//! release, so nothing here insists: a field that is not what it was is a field not there.
+//! One line of Claude Code's JSON, borrowed. Fields and types change with every release, so reading
+//! is lenient: a field with an unexpected type is treated as missing.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use proctor_record::{session::Text, transcript::lossy_text};
 
 use super::json::Cursor;
 
-/// Any JSON value as it stands; absent and null are the same.
+/// Any JSON value as text; absent and null are the same.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Field<'a>(Option<&'a [u8]>);
 
@@ -17,7 +17,7 @@ impl<'a> Field<'a> {
         Some(Field((value != b"null").then_some(value)))
     }
 
-    /// The value's JSON text.
+    /// The JSON text of the value.
     pub(super) fn raw(self) -> Option<&'a [u8]> {
         self.0
     }
@@ -34,7 +34,7 @@ impl<'a> Field<'a> {
         std::str::from_utf8(self.0?).ok()
     }
 
-    /// The raw text between the quotes of a string, which is enough for the fixed words of the CLI.
+    /// The raw text between the quotes of a string, which is enough for fixed words of the CLI.
     pub(super) fn word(self) -> &'a [u8] {
         let json = self.0.unwrap_or_default();
         json.strip_prefix(b"\"")
@@ -48,7 +48,7 @@ impl<'a> Field<'a> {
         self.json().map(lossy_text)
     }
 
-    /// A whole number that is not negative.
+    /// A non-negative integer.
     pub(super) fn number(self) -> Option<u64> {
         self.0?.iter().try_fold(0_u64, |number, byte| {
             let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
@@ -97,7 +97,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// A value on its way to the log: known to be UTF-8.
+/// A value for the log: valid UTF-8.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Logged<'a>(Option<&'a str>);
 
@@ -111,12 +111,12 @@ impl<'a> Logged<'a> {
         self.0.is_some_and(|json| json.starts_with('"'))
     }
 
-    /// The value's JSON text.
+    /// The JSON text of the value.
     pub(super) fn raw(self) -> Option<&'a str> {
         self.0
     }
 
-    /// As a field, to look into.
+    /// The value as a field.
     pub(super) fn field(self) -> Field<'a> {
         Field(self.0.map(str::as_bytes))
     }
@@ -132,10 +132,9 @@ impl<'a> Logged<'a> {
     }
 }
 
-/// A line of stream-json or of a session file: one flat set of the fields that any of their
-/// types has.
+/// A line of stream-json or of a session file: one flat struct with the fields of all types.
 #[derive(Debug, Default)]
-pub(super) struct Line<'a> {
+pub(super) struct StreamLine<'a> {
     pub(super) kind: Field<'a>,
     pub(super) subtype: Field<'a>,
     pub(super) message: Option<Message<'a>>,
@@ -143,20 +142,21 @@ pub(super) struct Line<'a> {
     pub(super) parent_tool_use_id: Field<'a>,
     pub(super) session_id: Field<'a>,
     pub(super) timestamp: Field<'a>,
-    /// `system`: what it says, in a session file.
+    /// `system`: its text, in a session file.
     pub(super) content: Logged<'a>,
 
-    /// `init`.
+    /// Fields of `init`.
     pub(super) model: Field<'a>,
     pub(super) claude_code_version: Field<'a>,
+    pub(super) mcp_servers: Field<'a>,
 
-    /// Failures of the API: on `assistant`, `api_retry` and `result`.
+    /// API failures, in `assistant`, `api_retry` and `result`.
     pub(super) error: Field<'a>,
     pub(super) error_status: Field<'a>,
     pub(super) api_error_status: Field<'a>,
     pub(super) api_error_type: Field<'a>,
 
-    /// `result`.
+    /// Fields of `result`.
     pub(super) is_error: Field<'a>,
     pub(super) terminal_reason: Field<'a>,
     pub(super) result: Field<'a>,
@@ -169,14 +169,14 @@ pub(super) struct Line<'a> {
     pub(super) model_usage: Field<'a>,
     pub(super) permission_denials: Field<'a>,
 
-    /// `background_tasks_changed`.
+    /// Fields of `background_tasks_changed`.
     pub(super) tasks: Field<'a>,
-    /// `stream_event`, in newer versions.
+    /// Fields of `stream_event`, in newer versions.
     pub(super) api_message_id: Field<'a>,
-    /// `rate_limit_event`.
+    /// Fields of `rate_limit_event`.
     pub(super) rate_limit_info: Field<'a>,
 
-    /// Session files.
+    /// Fields of session files.
     pub(super) file_session_id: Field<'a>,
     pub(super) version: Field<'a>,
     pub(super) is_sidechain: Field<'a>,
@@ -188,11 +188,11 @@ pub(super) struct Line<'a> {
     is_whole: bool,
 }
 
-impl<'a> Line<'a> {
-    /// Read a line; `is_event` tells what has come of it. (An `Option` of something so large
-    /// would be copied on its way out.)
-    pub(super) fn read(json: &'a [u8]) -> Line<'a> {
-        let mut line = Line::default();
+impl<'a> StreamLine<'a> {
+    /// Reads a line; `is_event` reports whether it is valid. (A large `Option` would be copied on
+    /// return.)
+    pub(super) fn read(json: &'a [u8]) -> StreamLine<'a> {
+        let mut line = StreamLine::default();
         let mut cursor = Cursor::new(json);
         let walked = cursor.members(|cursor, key| line.member(cursor, key));
         let is_enough = line.is_rest_skipped && json.ends_with(b"}");
@@ -200,14 +200,14 @@ impl<'a> Line<'a> {
         line
     }
 
-    /// Whether it is a JSON object, and tells its type.
+    /// Whether it is a JSON object with a type.
     pub(super) fn is_event(&self) -> bool {
         self.is_whole && self.kind.is_string()
     }
 
-    /// A tool result comes twice, as the model sees it and as the CLI's own structure, which
-    /// is a third of a session and the last thing on its line. When all that the log needs
-    /// has been seen, the walk ends there.
+    /// Whether the rest of the line can be skipped. A tool result occurs twice, for the model and
+    /// as the CLI's own structure, which is a third of a session and last on its line. The walk
+    /// ends there if the log has all it needs.
     fn skips_rest(&self) -> bool {
         self.message.is_some() && self.has_parent && self.kind.word() == b"user"
     }
@@ -235,6 +235,7 @@ impl<'a> Line<'a> {
             b"timestamp" => &mut self.timestamp,
             b"model" => &mut self.model,
             b"claude_code_version" => &mut self.claude_code_version,
+            b"mcp_servers" => &mut self.mcp_servers,
             b"error" => &mut self.error,
             b"error_status" => &mut self.error_status,
             b"api_error_status" => &mut self.api_error_status,
@@ -296,6 +297,7 @@ impl<'a> Message<'a> {
 #[derive(Debug, Default)]
 pub(super) struct ApiEvent<'a> {
     pub(super) kind: Field<'a>,
+    pub(super) delta: Option<Delta<'a>>,
     pub(super) message: Option<Message<'a>>,
     pub(super) usage: Option<ApiUsage>,
 }
@@ -304,6 +306,7 @@ impl<'a> ApiEvent<'a> {
     fn member(&mut self, cursor: &mut Cursor<'a>, key: &[u8]) -> Option<()> {
         match key {
             b"type" => self.kind = Field::take(cursor)?,
+            b"delta" => return object(cursor, &mut self.delta, Delta::member),
             b"message" => return object(cursor, &mut self.message, Message::member),
             b"usage" => return object(cursor, &mut self.usage, ApiUsage::member),
             _ => drop(cursor.value()?),
@@ -312,7 +315,24 @@ impl<'a> ApiEvent<'a> {
     }
 }
 
-/// Tokens, as the API counts them; a count that is not given is not zero.
+/// The next part of a block.
+#[derive(Debug, Default)]
+pub(super) struct Delta<'a> {
+    /// The text; reasoning and tool arguments have other keys.
+    pub(super) text: Field<'a>,
+}
+
+impl<'a> Delta<'a> {
+    fn member(&mut self, cursor: &mut Cursor<'a>, key: &[u8]) -> Option<()> {
+        match key {
+            b"text" => self.text = Field::take(cursor)?,
+            _ => drop(cursor.value()?),
+        }
+        Some(())
+    }
+}
+
+/// Tokens as counted by the API; a missing count is not zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ApiUsage {
     pub(super) input: Option<u64>,
@@ -337,7 +357,7 @@ impl ApiUsage {
 
 /// One block of a message's content.
 #[derive(Debug, Default)]
-pub(super) struct Block<'a> {
+pub(super) struct ContentBlock<'a> {
     pub(super) kind: Field<'a>,
     pub(super) text: Logged<'a>,
     pub(super) thinking: Logged<'a>,
@@ -349,10 +369,10 @@ pub(super) struct Block<'a> {
     pub(super) is_error: Field<'a>,
 }
 
-impl<'a> Block<'a> {
-    /// Read a block on its own.
-    pub(super) fn read(json: &'a [u8]) -> Option<Block<'a>> {
-        let mut block = Block::default();
+impl<'a> ContentBlock<'a> {
+    /// Reads a single block.
+    pub(super) fn read(json: &'a [u8]) -> Option<ContentBlock<'a>> {
+        let mut block = ContentBlock::default();
         Cursor::new(json).members(|cursor, key| block.member(cursor, key))?;
         Some(block)
     }
@@ -381,7 +401,7 @@ pub(super) enum Content<'a> {
     Nothing,
     Text(Logged<'a>),
     /// Blocks; `None` if the value is not an object.
-    Blocks(Vec<Option<Block<'a>>>),
+    Blocks(Vec<Option<ContentBlock<'a>>>),
 }
 
 impl<'a> Content<'a> {
@@ -397,7 +417,7 @@ impl<'a> Content<'a> {
         let mut blocks = Vec::with_capacity(1);
         cursor.elements(|cursor| {
             let mut block = None;
-            object(cursor, &mut block, Block::member)?;
+            object(cursor, &mut block, ContentBlock::member)?;
             blocks.push(block);
             Some(())
         })?;
@@ -405,7 +425,7 @@ impl<'a> Content<'a> {
     }
 }
 
-/// Read an object member by member; anything else in its place is stepped over.
+/// Reads an object member by member; other values are skipped.
 fn object<'a, T: Default>(
     cursor: &mut Cursor<'a>,
     into: &mut Option<T>,
@@ -423,10 +443,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_of_another_type_are_fields_not_there() {
+    fn fields_with_unexpected_types_are_missing() {
         let line = br#"{"type":"assistant","message":[1,{"a":2}],"usage":"none","num_turns":-1,
             "event":{"type":7,"message":null},"timestamp":{},"total_cost_usd":"1"}"#;
-        let line = Line::read(line);
+        let line = StreamLine::read(line);
         assert!(line.is_event());
         assert_eq!(line.kind.text().as_deref(), Some("assistant"));
         assert!(line.message.is_none() && line.usage.is_none());
@@ -437,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn content_is_a_string_or_blocks_or_nothing() {
+    fn content_is_a_string_or_blocks_or_missing() {
         let content = |json: &'static [u8]| Content::take(&mut Cursor::new(json)).unwrap();
         assert!(matches!(content(br#""a\"b""#), Content::Text(_)));
         assert!(matches!(content(br#"[{"type":"text"},3]"#), Content::Blocks(b) if b.len() == 2));

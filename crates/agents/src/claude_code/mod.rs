@@ -1,4 +1,4 @@
-//! Claude Code: what the user may set, how the CLI is run, how its output is read.
+//! Claude Code: its settings, its command line, and its output.
 
 mod adapter;
 mod blocks;
@@ -7,6 +7,7 @@ mod definitions;
 mod event;
 mod flags;
 mod flat;
+mod identity;
 mod json;
 mod message;
 mod settings;

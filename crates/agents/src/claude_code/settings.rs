@@ -1,4 +1,4 @@
-//! `agent.config` of Claude Code: what users may write, and its limits.
+//! `agent.config` of Claude Code: the settings and their limits.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     agent::{AgentSection, PromptSource, resolve_prompt},
     command_line::flag_value,
+    mcp,
     setting::{beside, one_of},
 };
 
@@ -24,10 +25,10 @@ const MODEL_ALIASES: &[&str] = &["default", "sonnet", "opus", "haiku", "opusplan
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "ClaudeCode")]
 pub(super) struct ClaudeSettings {
-    /// What is asked: this or `prompt_file`.
+    /// The prompt: this or `prompt_file`.
     #[schemars(length(min = 1, max = 1_000_000))]
     pub(super) prompt: Option<String>,
-    /// A file with what is asked, beside the test case or in the repo.
+    /// A file with the prompt, next to the test case or in the repo.
     #[schemars(length(max = 500))]
     pub(super) prompt_file: Option<String>,
     /// The model: an id such as `claude-sonnet-4-5`, or an alias of the CLI such as `sonnet`.
@@ -36,61 +37,77 @@ pub(super) struct ClaudeSettings {
     #[schemars(length(max = 100), regex(pattern = r"^[\w\-]+$"))]
     pub(super) agent_name: Option<String>,
     /// Definitions of custom agents, by name.
-    pub(super) agents: BTreeMap<String, Definition>,
+    pub(super) agents: BTreeMap<String, AgentDefinition>,
     /// Text added to the system prompt.
     #[schemars(length(max = 10_000))]
     pub(super) append_system_prompt: Option<String>,
-    /// Text in place of the system prompt.
+    /// Text that replaces the system prompt.
     #[schemars(length(max = 50_000))]
     pub(super) system_prompt: Option<String>,
-    /// How the CLI treats permissions; without this and `allowed_tools` it asks for none.
+    /// The permission mode of the CLI. Without this and `allowed_tools`, all tools are allowed.
     pub(super) permission_mode: Option<PermissionMode>,
-    /// Tools that may be used without asking, such as `Read` or `Bash(git *)`.
+    /// Tools that are allowed without a request, such as `Read` or `Bash(git *)`.
     pub(super) allowed_tools: Option<Vec<String>>,
-    /// With `transport: control` or `websocket`: what permission requests are answered.
+    /// The built-in tools that the model has, such as `Read` and `Bash`; all when left out.
+    pub(super) tools: Option<Vec<String>>,
+    /// With `transport: control` or `websocket`: the answer to permission requests.
     pub(super) permission_policy: Option<PermissionPolicy>,
-    /// The longest answer, in tokens.
+    /// The maximum length of an answer, in tokens.
     #[schemars(range(min = 1, max = 200_000))]
     pub(super) max_tokens: Option<u32>,
-    /// Sampling temperature; needs the gateway, which sets it.
+    /// Sampling temperature; requires the gateway, which sets it.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub(super) temperature: Option<f64>,
-    /// The most turns.
+    /// The maximum number of turns.
     #[schemars(range(min = 1))]
     pub(super) max_turns: Option<u32>,
-    /// A file with MCP servers, beside the test case; no other servers are used.
+    /// A file with MCP servers, next to the test case; no other servers are used.
     pub(super) mcp_config: Option<String>,
-    /// More arguments for the CLI.
+    /// Whether a server of `mcp_config` that does not connect ends the trial, as `sandbox`. Default `true`.
+    pub(super) require_mcp: Option<bool>,
+    /// Additional arguments of the CLI.
     pub(super) args: Vec<String>,
-    /// More environment for the CLI.
+    /// Additional environment variables of the CLI.
     pub(super) env: BTreeMap<String, String>,
-    /// `user` runs in your own HOME with your own settings; the default is an empty HOME.
+    /// `user` uses your own HOME and settings. Default: an empty HOME.
     pub(super) inherit: Option<Inherit>,
-    /// How Proctor and the CLI talk.
+    /// The communication between Proctor and the CLI.
     pub(super) transport: Option<Transport>,
-    /// With `transport: websocket`: milliseconds without a message after which the CLI is taken
-    /// to be stuck. Default 300000.
+    /// With `transport: websocket`: the maximum time without a message, in milliseconds. Default
+    /// 300000.
     #[schemars(range(min = 1))]
     pub(super) message_timeout: Option<u64>,
-    /// How the prompt gets there.
+    /// How the prompt is passed.
     pub(super) prompt_delivery: Option<PromptDelivery>,
-    /// Stream the model's answers as they are made: larger logs, exact figures when cut off.
+    /// Stream the model's answers: larger logs, but exact figures for an interrupted run.
     pub(super) include_partial_messages: Option<bool>,
-    /// `true` is `transport: pty`.
+    /// `true` is the same as `transport: pty`.
     pub(super) pty_mode: Option<bool>,
-    /// `text` is `transport: text`; `stream-json` is what the other transports use.
+    /// `text` is the same as `transport: text`; the other transports use `stream-json`.
     pub(super) output_format: Option<OutputFormat>,
+}
+
+impl ClaudeSettings {
+    /// `backend` is Ralph's key. Ralph runs Claude on a terminal regardless of `pty_mode`, and passes
+    /// large prompts in a file.
+    fn spell_like_ralph(&mut self) {
+        if self.transport.is_none() && self.output_format != Some(OutputFormat::Text) {
+            self.pty_mode = Some(true);
+        }
+        self.prompt_delivery.get_or_insert(PromptDelivery::File);
+    }
 }
 
 /// A custom agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Definition {
+#[schemars(rename = "Definition")]
+pub(super) struct AgentDefinition {
     /// When to use it.
     pub(super) description: String,
     /// Its system prompt.
     pub(super) prompt: String,
-    /// The tools it has; all when left out.
+    /// Its tools. Default: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) tools: Option<Vec<String>>,
     /// Its model.
@@ -98,7 +115,7 @@ pub(super) struct Definition {
     pub(super) model: Option<String>,
 }
 
-/// The CLI's permission modes; `ask` is its `default`.
+/// The permission modes of the CLI; `ask` is its `default`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 pub(super) enum PermissionMode {
     #[serde(rename = "auto")]
@@ -118,7 +135,7 @@ pub(super) enum PermissionMode {
 }
 
 impl PermissionMode {
-    /// The word that the CLI takes. It knows no `ask`: asking is what its `default` does.
+    /// The CLI's word for it. It has no `ask`; its `default` asks.
     pub(super) fn flag(self) -> &'static str {
         match self {
             PermissionMode::Auto => "auto",
@@ -131,33 +148,33 @@ impl PermissionMode {
     }
 }
 
-/// What permission requests are answered.
+/// The answer to permission requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum PermissionPolicy {
-    /// Yes, always.
+    /// Always allow.
     AllowAll,
-    /// Yes for `allowed_tools`, no for the rest.
+    /// Allow `allowed_tools`, deny the others.
     AllowListed,
-    /// No, always.
+    /// Always deny.
     Deny,
 }
 
-/// Where the agent lives.
+/// The HOME and environment of the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Inherit {
-    /// In the user's own HOME and environment.
+    /// The user's own HOME and environment.
     User,
-    /// In an empty HOME with credentials only.
+    /// An empty HOME with credentials only.
     Nothing,
 }
 
-/// How Proctor and the CLI talk.
+/// The communication between Proctor and the CLI.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Transport {
-    /// `print`, or `control` where the installed version gives no other way.
+    /// `print`, or `control` if the installed version requires it.
     #[default]
     Auto,
     /// Pipes and stream-json.
@@ -172,16 +189,16 @@ pub(super) enum Transport {
     Text,
 }
 
-/// How the prompt gets to the CLI.
+/// How the prompt is passed to the CLI.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum PromptDelivery {
-    /// On standard input, or in a file where the installed version loses large input.
+    /// On standard input, or in a file if the installed version loses large input.
     #[default]
     Auto,
     /// On standard input.
     Stdin,
-    /// Over 7,000 characters: in a file that the agent is told to read.
+    /// For more than 7,000 characters: in a file, with an instruction to read it.
     File,
 }
 
@@ -189,13 +206,13 @@ pub(super) enum PromptDelivery {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum OutputFormat {
-    /// One JSON object a line.
+    /// One JSON object per line.
     StreamJson,
     /// Plain text.
     Text,
 }
 
-/// Settings that were checked.
+/// Validated settings.
 #[derive(Debug)]
 pub(super) struct Resolved {
     pub(super) prompt: PromptSource,
@@ -203,30 +220,36 @@ pub(super) struct Resolved {
     pub(super) agent_name: Option<String>,
     pub(super) transport: Transport,
     pub(super) mcp_config: Option<Utf8PathBuf>,
+    pub(super) required_mcp_servers: Vec<String>,
+    /// The text of the file that `args` names as `--settings`.
+    pub(super) settings_file: Option<String>,
     pub(super) settings: ClaudeSettings,
 }
 
 impl Resolved {
-    /// Whether the agent works in the user's own HOME and environment.
+    /// Whether the agent uses the user's own HOME and environment.
     pub(super) fn inherits_user(&self) -> bool {
         self.settings.inherit == Some(Inherit::User)
     }
 
-    /// The model that the CLI is told, by the setting, an argument or a variable.
+    /// The model of the setting, an argument or a variable.
     pub(super) fn model(&self) -> Option<&str> {
-        let told = self
+        let reported = self
             .model
             .as_deref()
             .or(flag_value(&self.settings.args, "--model"));
         let variable = self.settings.env.get("ANTHROPIC_MODEL");
-        told.or(variable.map(String::as_str))
+        reported.or(variable.map(String::as_str))
     }
 }
 
-/// Reads and checks the section; reports every fault, not only the first.
+/// Reads and checks the section. Reports all faults, not only the first.
 pub(super) fn resolve(section: &AgentSection<'_>) -> Result<Resolved, Vec<Fault>> {
-    let settings: ClaudeSettings = section.config.read().map_err(|fault| vec![fault])?;
-    let mut faults = Faults {
+    let mut settings: ClaudeSettings = section.config.read().map_err(|fault| vec![fault])?;
+    if section.node.get("backend").is_some() {
+        settings.spell_like_ralph();
+    }
+    let mut faults = ConfigFaults {
         config: section.config,
         found: Vec::new(),
     };
@@ -245,6 +268,8 @@ pub(super) fn resolve(section: &AgentSection<'_>) -> Result<Resolved, Vec<Fault>
     let mcp_config = settings.mcp_config.as_deref();
     let mcp_config = mcp_config.map(|path| beside(section, "mcp_config", path));
     let mcp_config = faults.take(mcp_config.transpose());
+    let required = mcp::required(section, mcp_config.as_deref(), settings.require_mcp);
+    let required = faults.take(required.map(Some)).unwrap_or_default();
     match prompt {
         Some(prompt) if faults.found.is_empty() => Ok(Resolved {
             prompt,
@@ -252,18 +277,20 @@ pub(super) fn resolve(section: &AgentSection<'_>) -> Result<Resolved, Vec<Fault>
             agent_name,
             transport,
             mcp_config,
+            required_mcp_servers: required,
+            settings_file: settings_file(&settings.args),
             settings,
         }),
         _ => Err(faults.found),
     }
 }
 
-struct Faults<'a> {
+struct ConfigFaults<'a> {
     config: &'a Node,
     found: Vec<Fault>,
 }
 
-impl Faults<'_> {
+impl ConfigFaults<'_> {
     fn add(&mut self, key: &str, message: impl Into<String>, hint: Option<&str>) {
         let fault = self.config.fault(key, message);
         self.found.push(match hint {
@@ -272,7 +299,7 @@ impl Faults<'_> {
         });
     }
 
-    /// The value, unless it is wrong.
+    /// The value, unless it is invalid.
     fn take<T>(&mut self, value: Result<Option<T>, Fault>) -> Option<T> {
         value.unwrap_or_else(|fault| {
             self.found.push(fault);
@@ -280,7 +307,7 @@ impl Faults<'_> {
         })
     }
 
-    /// One transport from the three spellings that name one.
+    /// The transport from the three settings that define it.
     fn transport(&mut self, settings: &ClaudeSettings) -> Transport {
         use Transport::{Auto, Control, Print, Pty, Text, Websocket};
         let chosen = settings.transport.unwrap_or_default();
@@ -291,8 +318,8 @@ impl Faults<'_> {
             if !fits.contains(&chosen) {
                 self.add(
                     key,
-                    format!("`{key}` does not go with this `transport`"),
-                    Some("keep one of the two"),
+                    format!("`{key}` cannot be combined with this `transport`"),
+                    Some("remove one of them"),
                 );
             }
             None
@@ -314,7 +341,7 @@ impl Faults<'_> {
                 self.add(
                     "output_format",
                     "plain text on a pseudo-terminal is not supported",
-                    Some("leave out `pty_mode`"),
+                    Some("remove `pty_mode`"),
                 );
                 Pty
             }
@@ -334,13 +361,15 @@ impl Faults<'_> {
             if name.is_empty() || !name.chars().all(word) {
                 self.add(
                     "agent_name",
-                    format!("`{name}` is no agent name: letters, digits, `-` and `_` only"),
+                    format!(
+                        "invalid agent name `{name}`: only letters, digits, `-` and `_` are allowed"
+                    ),
                     None,
                 );
             } else if name.chars().count() > MAX_AGENT_NAME {
                 self.add(
                     "agent_name",
-                    format!("an agent name has at most {MAX_AGENT_NAME} characters"),
+                    format!("agent names are limited to {MAX_AGENT_NAME} characters"),
                     None,
                 );
             }
@@ -348,7 +377,7 @@ impl Faults<'_> {
         if let Some(model) = model.filter(|model| !is_model(model)) {
             let outer = section.node.get("model").is_some();
             let node = if outer { section.node } else { self.config };
-            let message = format!("`{model}` is not a model that Claude Code accepts");
+            let message = format!("invalid Claude Code model `{model}`");
             let aliases = MODEL_ALIASES.join(", ");
             let hint = format!("write an id such as `claude-sonnet-4-5`, or one of: {aliases}");
             self.found
@@ -359,7 +388,11 @@ impl Faults<'_> {
     fn check_limits(&mut self, settings: &ClaudeSettings) {
         let mut at_most = |key: &str, text: Option<&String>, most: usize| {
             if text.is_some_and(|text| text.chars().count() > most) {
-                self.add(key, format!("`{key}` has at most {most} characters"), None);
+                self.add(
+                    key,
+                    format!("`{key}` is limited to {most} characters"),
+                    None,
+                );
             }
         };
         at_most(
@@ -378,19 +411,19 @@ impl Faults<'_> {
         {
             self.add(
                 "max_tokens",
-                format!("`max_tokens` is a number from 1 to {MAX_TOKENS}"),
+                format!("`max_tokens` must be from 1 to {MAX_TOKENS}"),
                 None,
             );
         }
         if settings.max_turns == Some(0) {
-            self.add("max_turns", "`max_turns` is at least 1", None);
+            self.add("max_turns", "`max_turns` must be at least 1", None);
         }
-        // The CLI has no such flag: the plan sees to it that there is a gateway, which sets it.
+        // The CLI has no such flag. The gateway sets the temperature; the plan checks that there is one.
         if settings
             .temperature
             .is_some_and(|temperature| !(0.0..=1.0).contains(&temperature))
         {
-            self.add("temperature", "`temperature` is a number from 0 to 1", None);
+            self.add("temperature", "`temperature` must be from 0 to 1", None);
         }
     }
 
@@ -399,7 +432,7 @@ impl Faults<'_> {
             if !is_tool_pattern(tool) {
                 self.add(
                     "allowed_tools",
-                    format!("`{tool}` is no tool name"),
+                    format!("invalid tool name `{tool}`"),
                     Some("write names such as `Read`, or patterns such as `Bash(git *)`"),
                 );
             }
@@ -408,27 +441,31 @@ impl Faults<'_> {
             self.add(
                 "allowed_tools",
                 "`allowed_tools` is empty",
-                Some("leave it out to allow every tool, or use `permission_mode: plan`"),
+                Some("remove it to allow all tools, or use `permission_mode: plan`"),
             );
         }
         for name in settings.agents.keys().filter(|name| name.is_empty()) {
-            self.add("agents", format!("`{name}` is no agent name"), None);
+            self.add("agents", format!("invalid agent name `{name}`"), None);
         }
     }
 
-    /// A setting that does nothing with the chosen transport is an error.
+    /// A setting without effect on the chosen transport is an error.
     fn check_transport(&mut self, settings: &ClaudeSettings, transport: Transport) {
         if settings.message_timeout.is_some() && transport != Transport::Websocket {
-            let message = "`message_timeout` does nothing with this transport";
+            let message = "`message_timeout` has no effect with this transport";
             let hint = "add `transport: websocket`, or use the test case's `idle_timeout`";
             self.add("message_timeout", message, Some(hint));
         }
         if settings.message_timeout == Some(0) {
-            self.add("message_timeout", "`message_timeout` is at least 1", None);
+            self.add(
+                "message_timeout",
+                "`message_timeout` must be at least 1",
+                None,
+            );
         }
         if settings.include_partial_messages == Some(true) && transport == Transport::Text {
-            let message = "`include_partial_messages` does nothing with plain text";
-            self.add("include_partial_messages", message, Some("leave it out"));
+            let message = "`include_partial_messages` has no effect with plain text";
+            self.add("include_partial_messages", message, Some("remove it"));
         }
     }
 
@@ -437,19 +474,26 @@ impl Faults<'_> {
             return;
         };
         if !matches!(transport, Transport::Control | Transport::Websocket) {
-            self.add("permission_policy", "`permission_policy` does nothing with this transport: only the control protocol asks for permission", Some("add `transport: control`, or leave it out"));
+            self.add("permission_policy", "`permission_policy` has no effect with this transport: only the control protocol has permission requests", Some("add `transport: control`, or remove it"));
         }
         if policy == PermissionPolicy::AllowListed && settings.allowed_tools.is_none() {
             self.add(
                 "permission_policy",
-                "`allow_listed` needs `allowed_tools`",
+                "`allow_listed` requires `allowed_tools`",
                 None,
             );
         }
     }
 }
 
-/// A model id of the family (with a suffix such as `[1m]`), or an alias that the CLI knows.
+/// The settings that `--settings FILE` adds. A relative path is a file of the workspace, which is not there yet.
+fn settings_file(args: &[String]) -> Option<String> {
+    let path = flag_value(args, "--settings").map(Utf8PathBuf::from)?;
+    path.is_absolute()
+        .then(|| std::fs::read_to_string(&path).ok())?
+}
+
+/// Whether it is a model id of the family (with a suffix such as `[1m]`), or an alias of the CLI.
 fn is_model(model: &str) -> bool {
     let base = model.strip_suffix("[1m]").unwrap_or(model);
     MODEL_ALIASES.contains(&base)
@@ -461,7 +505,7 @@ fn is_model(model: &str) -> bool {
         })
 }
 
-/// `Read`, `mcp__server__tool`, `Bash(git *)`.
+/// Whether it is a tool pattern: `Read`, `mcp__server__tool`, `Bash(git *)`.
 fn is_tool_pattern(tool: &str) -> bool {
     let (name, rest) = tool.split_at(tool.find('(').unwrap_or(tool.len()));
     let word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '*' | '.');

@@ -1,5 +1,5 @@
-//! The session that reads Claude Code's output: stream-json from pipes, a PTY or a socket,
-//! plain text, and the session files below `.claude/projects`.
+//! The session that reads Claude Code's output: stream-json from pipes, a PTY or a socket, plain
+//! text, and session files below `.claude/projects`.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -7,57 +7,60 @@ use proctor_record::{
     outcome::{Ending, Outcome},
     session::{
         AgentTimes, Conclusion, Counts, LogError, MessageKind, Role, Session, SessionEvent,
-        SessionHost, Source,
+        SessionHost, Source, Text,
     },
     transcript::strip_ansi,
 };
 
 use super::{
-    blocks::{self, Origin},
+    blocks::{self, MessageOrigin},
     event::{
-        api_fault, ends_turn, is_known_system_subtype, is_known_without_effect, json_part,
-        keep_tail, list, parent, rate_limit, retry_fault,
+        LimitEvent, api_fault, ends_turn, is_known_system_subtype, is_known_without_effect,
+        json_part, keep_tail, list, parent, rate_limit, retry_fault,
     },
-    message::{Content, Field, Line, Message},
+    identity::AgentIdentity,
+    message::{Content, Field, Message, StreamLine},
     text::TextReader,
-    usage::Ledger,
-    verdict::{self, Facts, NAMES, ResultFacts, Seen, is_own_error},
+    usage::SessionUsage,
+    verdict::{self, DetectedFormat, NAMES, ResultFacts, SessionFacts, is_own_error},
 };
-use crate::fault::ApiFault;
+use crate::{fault::ApiFault, mcp};
 
 /// How long the CLI may take to exit after its result.
 const EXIT_GRACE: Duration = Duration::from_secs(2);
 const MAX_WARNINGS: usize = 5;
-/// The model of messages that the CLI made up itself.
+/// Parts of a message are reported in pieces of about this size: the API sends a few letters at a time.
+const PARTIAL_BYTES: usize = 48;
+/// The model of messages that the CLI generates itself.
 const SYNTHETIC: &str = "<synthetic>";
 
 /// The expected format of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
-    /// Found out from the first lines.
+pub enum StreamFormat {
+    /// Detected from the first lines.
     Auto,
     /// Events; other lines are malformed.
     StreamJson,
-    /// Plain text; what looks like JSON is text as well.
+    /// Plain text, even if it looks like JSON.
     Text,
 }
 
 /// The action after the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterResult {
-    /// One prompt was given: the CLI is to exit, and is ended when it does not.
+    /// There is one prompt: the CLI should exit, and is ended if it does not.
     EndSoon,
-    /// The caller decides when the conversation is over.
+    /// The caller ends the session.
     KeepOpen,
 }
 
 /// Reads the output of one Claude Code process.
 pub struct ClaudeSession {
-    form: Form,
+    form: StreamFormat,
     after_result: AfterResult,
-    identity: Identity,
-    facts: Facts,
-    ledger: Ledger,
+    identity: AgentIdentity,
+    facts: SessionFacts,
+    ledger: SessionUsage,
     text: TextReader,
     counts: Counts,
     warnings: Vec<LogError>,
@@ -66,42 +69,19 @@ pub struct ClaudeSession {
     background_tasks: usize,
     is_finished: bool,
     final_text: String,
-}
-
-/// The agent that runs.
-#[derive(Default)]
-struct Identity {
-    init_model: Option<String>,
-    message_model: Option<String>,
-    subagent_model: Option<String>,
-    version: Option<String>,
-    session_id: Option<String>,
-}
-
-impl Identity {
-    /// The model to report: what the messages of the main thread name, except that `init`
-    /// may name the same model with a suffix such as `[1m]`, which the messages leave out and
-    /// the CLI's account keeps.
-    fn model(&self) -> Option<&str> {
-        let init = self.init_model.as_deref();
-        let seen = self.message_model.as_deref();
-        match (init, seen) {
-            (Some(init), Some(seen)) if init.split('[').next() != Some(seen) => Some(seen),
-            (None, None) => self.subagent_model.as_deref(),
-            _ => init.or(seen),
-        }
-    }
+    /// Text of the message that is being written, not reported yet.
+    partial: String,
 }
 
 impl ClaudeSession {
-    /// A session for output of this form.
-    pub fn new(form: Form, after_result: AfterResult) -> ClaudeSession {
+    /// A session for output in this format.
+    pub fn new(form: StreamFormat, after_result: AfterResult) -> ClaudeSession {
         ClaudeSession {
             form,
             after_result,
-            identity: Identity::default(),
-            facts: Facts::default(),
-            ledger: Ledger::default(),
+            identity: AgentIdentity::default(),
+            facts: SessionFacts::default(),
+            ledger: SessionUsage::default(),
             text: TextReader::default(),
             counts: Counts::default(),
             warnings: Vec::new(),
@@ -110,11 +90,12 @@ impl ClaudeSession {
             background_tasks: 0,
             is_finished: false,
             final_text: String::new(),
+            partial: String::new(),
         }
     }
 
-    /// Whether a result has come and nothing is to follow it. A result may be a pause only:
-    /// what runs in the background gives the model another turn when it ends.
+    /// Whether there is a final result. A result may be intermediate: background tasks start
+    /// another turn when they end.
     pub fn is_finished(&self) -> bool {
         self.is_finished
     }
@@ -124,7 +105,7 @@ impl ClaudeSession {
         if self.read_event(trimmed, host) {
             return;
         }
-        if trimmed.starts_with(b"[{") && self.form != Form::Text {
+        if trimmed.starts_with(b"[{") && self.form != StreamFormat::Text {
             let list = list(trimmed);
             if !list.is_empty() {
                 return list.into_iter().for_each(|item| self.read(item, host));
@@ -139,12 +120,12 @@ impl ClaudeSession {
         let line = String::from_utf8_lossy(line);
         let stripped = strip_ansi(&line);
         let is_text = match self.form {
-            Form::Text => true,
-            Form::Auto => !self.has_events(),
-            Form::StreamJson => false,
+            StreamFormat::Text => true,
+            StreamFormat::Auto => !self.has_events(),
+            StreamFormat::StreamJson => false,
         };
         if stripped.trim().is_empty() {
-            // In plain text it is a blank line; a burst of escapes alone is nothing at all.
+            // In plain text this is a blank line; a line of escapes only is ignored.
             if is_text && line.trim().is_empty() {
                 self.text.line("", host);
             }
@@ -160,15 +141,15 @@ impl ClaudeSession {
         }
     }
 
-    /// Read a line as an event, if it is one.
+    /// Reads a line as an event, if it is one.
     fn read_event(&mut self, line: &[u8], host: &mut dyn SessionHost) -> bool {
-        if self.form == Form::Text {
+        if self.form == StreamFormat::Text {
             return false;
         }
         let Some(json) = json_part(line) else {
             return false;
         };
-        let event = Line::read(json);
+        let event = StreamLine::read(json);
         let is_event = event.is_event();
         if is_event {
             self.event(&event, host);
@@ -177,13 +158,16 @@ impl ClaudeSession {
     }
 
     fn has_events(&self) -> bool {
-        matches!(self.facts.form, Seen::Events | Seen::SessionFile)
+        matches!(
+            self.facts.form,
+            DetectedFormat::Events | DetectedFormat::SessionFile
+        )
     }
 
     fn plain(&mut self, line: &str, host: &mut dyn SessionHost) {
         self.text.line(line, host);
         if !self.text.is_empty() {
-            self.facts.form = Seen::Text;
+            self.facts.form = DetectedFormat::Text;
         }
     }
 
@@ -192,7 +176,7 @@ impl ClaudeSession {
         let shown = verdict::truncated(line, 120);
         self.warn(
             "CLAUDE_MALFORMED_LINE",
-            format!("no event, skipped: {shown}"),
+            format!("not an event, skipped: {shown}"),
         );
     }
 
@@ -209,12 +193,12 @@ impl ClaudeSession {
         });
     }
 
-    fn event(&mut self, line: &Line<'_>, host: &mut dyn SessionHost) {
+    fn event(&mut self, line: &StreamLine<'_>, host: &mut dyn SessionHost) {
         if !self.has_events() {
             self.first_event(host);
         }
         if line.file_session_id.is_there() {
-            self.facts.form = Seen::SessionFile;
+            self.facts.form = DetectedFormat::SessionFile;
         }
         if let Some(timestamp) = line.timestamp.text() {
             self.time(&timestamp);
@@ -226,13 +210,14 @@ impl ClaudeSession {
             b"result" => self.result(line, host),
             b"system" => self.system(line, host),
             b"cost-state" => self.cost_state(line),
-            b"rate_limit_event" => rate_limit(line, host),
+            b"rate_limit_event" => self.rate_limit(line, host),
             kind if is_known_without_effect(kind) => {}
             _ => self.counts.unknown_events += 1,
         }
     }
 
-    /// The format is now known. Earlier text was noise, unless it has been reported.
+    /// Handles the first event, which determines the format. Earlier text was noise, unless it has
+    /// been reported.
     fn first_event(&mut self, host: &mut dyn SessionHost) {
         if self.text.has_spoken() {
             self.text.flush(host);
@@ -241,7 +226,7 @@ impl ClaudeSession {
             let noise = noise.lines().filter(|line| !line.trim().is_empty());
             noise.for_each(|line| self.malformed(line));
         }
-        self.facts.form = Seen::Events;
+        self.facts.form = DetectedFormat::Events;
     }
 
     fn time(&mut self, timestamp: &str) {
@@ -253,7 +238,7 @@ impl ClaudeSession {
         last.push_str(timestamp);
     }
 
-    fn assistant(&mut self, line: &Line<'_>, host: &mut dyn SessionHost) {
+    fn assistant(&mut self, line: &StreamLine<'_>, host: &mut dyn SessionHost) {
         let Some(message) = &line.message else {
             self.counts.unknown_events += 1;
             return;
@@ -273,7 +258,7 @@ impl ClaudeSession {
         if parent.is_none() {
             self.facts.turn_ended = !is_synthetic && ends_turn(message);
         }
-        let origin = Origin {
+        let origin = MessageOrigin {
             role: Role::Assistant,
             timestamp: timestamp.as_deref(),
             parent: parent.as_deref(),
@@ -285,7 +270,7 @@ impl ClaudeSession {
         self.progress(host);
     }
 
-    /// The API answered with (a part of) this message.
+    /// Records that the API answered with (part of) this message.
     fn answered(&mut self, message: &Message<'_>, model: &str, is_subagent: bool) {
         let known = if is_subagent {
             &mut self.identity.subagent_model
@@ -319,7 +304,7 @@ impl ClaudeSession {
         });
     }
 
-    fn user(&mut self, line: &Line<'_>, host: &mut dyn SessionHost) {
+    fn user(&mut self, line: &StreamLine<'_>, host: &mut dyn SessionHost) {
         let Some(message) = &line.message else {
             self.counts.unknown_events += 1;
             return;
@@ -330,7 +315,7 @@ impl ClaudeSession {
         if parent.is_none() {
             self.facts.turn_ended = false;
         }
-        let origin = Origin {
+        let origin = MessageOrigin {
             role: Role::User,
             timestamp: timestamp.as_deref(),
             parent: parent.as_deref(),
@@ -338,9 +323,9 @@ impl ClaudeSession {
         blocks::tell(&message.content, origin, &mut self.counts, host);
     }
 
-    /// Session files have no `init`; every line tells the version.
-    fn introduce(&mut self, line: &Line<'_>, host: &mut dyn SessionHost) {
-        if self.facts.form != Seen::SessionFile || self.identity.version.is_some() {
+    /// Reports the identity from a session file, which has no `init`; every line has the version.
+    fn introduce(&mut self, line: &StreamLine<'_>, host: &mut dyn SessionHost) {
+        if self.facts.form != DetectedFormat::SessionFile || self.identity.version.is_some() {
             return;
         }
         self.identity.version = line.version.text().map(Cow::into_owned);
@@ -356,7 +341,7 @@ impl ClaudeSession {
         });
     }
 
-    fn stream_event(&mut self, line: &Line<'_>, host: &mut dyn SessionHost) {
+    fn stream_event(&mut self, line: &StreamLine<'_>, host: &mut dyn SessionHost) {
         let Some(event) = &line.event else {
             self.counts.unknown_events += 1;
             return;
@@ -373,6 +358,14 @@ impl ClaudeSession {
                     .stream_start(&thread, &message.id.text().unwrap_or_default());
                 self.answered(message, &model, !thread.is_empty());
             }
+            b"content_block_delta" if thread.is_empty() => {
+                let text = event.delta.as_ref().and_then(|delta| delta.text.text());
+                self.partial.push_str(&text.unwrap_or_default());
+                if self.partial.len() >= PARTIAL_BYTES || self.partial.contains('\n') {
+                    self.tell_partial(host);
+                }
+            }
+            b"content_block_stop" => self.tell_partial(host),
             b"message_delta" => {
                 if let Some(usage) = event.usage {
                     let id = line.api_message_id.text();
@@ -384,8 +377,24 @@ impl ClaudeSession {
         }
     }
 
-    fn result(&mut self, line: &Line<'_>, host: &mut dyn SessionHost) {
-        self.facts.retrying = None;
+    /// Reports the text that has come since the last report.
+    fn tell_partial(&mut self, host: &mut dyn SessionHost) {
+        if !self.partial.is_empty() {
+            host.event(SessionEvent::Partial(Text::Plain(&self.partial)));
+            self.partial.clear();
+        }
+    }
+
+    fn result(&mut self, line: &StreamLine<'_>, host: &mut dyn SessionHost) {
+        let reason = line.terminal_reason.text().unwrap_or_default();
+        let is_abort = verdict::is_abort(&reason);
+        if is_abort && self.facts.result.is_some() {
+            // It was ended after its result, which stands.
+            return;
+        }
+        if !is_abort {
+            self.facts.retrying = None;
+        }
         self.ledger.result(line);
         if let Some(turns) = line.num_turns.number() {
             self.turns = Some(self.turns.unwrap_or_default().saturating_add(turns));
@@ -396,9 +405,9 @@ impl ClaudeSession {
         }
         self.denials(line, host);
         let mut fault = api_fault(line);
-        if let Some(told) = self.facts.api_fault.take() {
-            fault.status = fault.status.or(told.status);
-            fault.add_words(&told.message);
+        if let Some(stated) = self.facts.api_fault.take() {
+            fault.status = fault.status.or(stated.status);
+            fault.add_words(&stated.message);
         }
         self.facts.result = Some(ResultFacts {
             subtype: line.subtype.text().unwrap_or_default().into_owned(),
@@ -424,13 +433,13 @@ impl ClaudeSession {
         }
     }
 
-    /// The last line of a session file, in newer versions: the account of the whole session.
-    fn cost_state(&mut self, line: &Line<'_>) {
+    /// Reads the last line of a session file in newer versions: the account of the whole session.
+    fn cost_state(&mut self, line: &StreamLine<'_>) {
         self.ledger.result(line);
         self.times.duration_ms = line.duration_ms.number();
     }
 
-    fn denials(&mut self, line: &Line<'_>, host: &mut dyn SessionHost) {
+    fn denials(&mut self, line: &StreamLine<'_>, host: &mut dyn SessionHost) {
         let denials = line.permission_denials.list().len() as u64;
         if denials > 0 {
             self.counts.permission_denials += denials;
@@ -438,7 +447,7 @@ impl ClaudeSession {
         }
     }
 
-    fn system(&mut self, line: &Line<'_>, host: &mut dyn SessionHost) {
+    fn system(&mut self, line: &StreamLine<'_>, host: &mut dyn SessionHost) {
         match line.subtype.word() {
             b"init" => self.init(line, host),
             b"api_retry" | b"api_error" => self.retry(line, host),
@@ -464,18 +473,32 @@ impl ClaudeSession {
         }
     }
 
-    fn init(&mut self, line: &Line<'_>, host: &mut dyn SessionHost) {
+    fn init(&mut self, line: &StreamLine<'_>, host: &mut dyn SessionHost) {
         let owned = |field: Field<'_>| field.text().map(Cow::into_owned);
         let identity = &mut self.identity;
         identity.init_model = owned(line.model).or(identity.init_model.take());
         identity.version = owned(line.claude_code_version).or(identity.version.take());
         identity.session_id = owned(line.session_id).or(identity.session_id.take());
         self.started(host);
+        if let Some(Ok(servers)) = line.mcp_servers.raw().map(serde_json::from_slice) {
+            mcp::report(&servers, host);
+        }
     }
 
-    /// The CLI retries an API call. For refused credentials it would do so for minutes without
-    /// success.
-    fn retry(&mut self, line: &Line<'_>, host: &mut dyn SessionHost) {
+    fn rate_limit(&mut self, line: &StreamLine<'_>, host: &mut dyn SessionHost) {
+        let Some(limit) = rate_limit(line) else {
+            return;
+        };
+        let LimitEvent { status, resets_at } = limit;
+        host.event(SessionEvent::Note(&format!("rate limit: {status}")));
+        if status == "rejected" {
+            self.facts.limit_resets_at = resets_at;
+        }
+    }
+
+    /// Records a retry of an API call. With refused credentials the CLI would retry for minutes
+    /// without success.
+    fn retry(&mut self, line: &StreamLine<'_>, host: &mut dyn SessionHost) {
         self.counts.retries += 1;
         let fault = retry_fault(line);
         let status = fault
@@ -489,11 +512,15 @@ impl ClaudeSession {
         self.facts.retrying = Some(fault);
     }
 
-    /// In plain text, a failed call is known by the text with which the CLI exits.
+    /// In plain text, a failure is known by the text with which the CLI exits.
     fn read_text_fault(&mut self, ending: &Ending) {
-        let said = self.text.last_message().filter(|text| is_own_error(text));
-        if self.facts.form == Seen::Text && ending.code != Some(0) {
-            self.facts.api_fault = said.map(ApiFault::said);
+        if self.facts.form != DetectedFormat::Text {
+            return;
+        }
+        let said = self.text.last_message().unwrap_or_default();
+        self.facts.text_error = verdict::text_error(said);
+        if ending.code != Some(0) && is_own_error(said) {
+            self.facts.api_fault = Some(ApiFault::said(said));
         }
     }
 
@@ -521,13 +548,14 @@ impl Session for ClaudeSession {
 
     fn on_oversized_line(&mut self, _source: Source, bytes: u64) {
         self.counts.oversized_lines += 1;
-        let message =
-            format!("a line of {bytes} bytes is too long to be read; it is in the raw log");
+        let message = format!(
+            "a line of {bytes} bytes exceeds the limit and was not parsed; the raw log contains it"
+        );
         self.warn("CLAUDE_OVERSIZED_LINE", message);
     }
 
     fn finish(mut self: Box<Self>, ending: &Ending, host: &mut dyn SessionHost) -> Conclusion {
-        self.text.flush(host);
+        self.text.finish(host);
         self.read_text_fault(ending);
         self.facts.no_model_call = self.ledger.is_zero()
             && self.identity.message_model.is_none()

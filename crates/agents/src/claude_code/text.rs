@@ -1,17 +1,19 @@
-//! Plain-text output: the fallback when there is no JSON. A few forms are understood
-//! (`Model: NAME`, `Claude Code vX.Y.Z`, `Input tokens: N`, `Output tokens: N`,
-//! `[TOOL: name] args`); everything else is what the assistant said.
+//! Plain-text output: the fallback without JSON. A few forms are recognized (`Model: NAME`, `Claude
+//! Code vX.Y.Z`, `Input tokens: N`, `Output tokens: N`, `[TOOL: name] args`); all other text is the
+//! assistant's message.
 
 use proctor_record::{
     session::{MessageKind, Role, SessionEvent, SessionHost, Text},
     usage::{Figures, Usage, UsageSource},
 };
 
-/// Lines become one message up to this size, so that memory stays flat.
+use crate::text_cap::TextCap;
+
+/// The maximum size of a message that is combined from lines, to limit memory.
 const MAX_MESSAGE_BYTES: usize = 64 << 10;
-/// Longer lines are prose or data, not one of the forms.
+/// The maximum length of a form; longer lines are text.
 const MAX_FORM_BYTES: usize = 200;
-/// Model names that the CLI takes besides full ones.
+/// Model aliases that the CLI accepts.
 const MODEL_ALIASES: [&str; 4] = ["opus", "sonnet", "haiku", "opusplan"];
 
 /// Reads plain text.
@@ -20,21 +22,22 @@ pub(super) struct TextReader {
     message: String,
     last_message: Option<String>,
     has_spoken: bool,
-    input_tokens: Seen,
-    output_tokens: Seen,
+    cap: TextCap,
+    input_tokens: PrintedFigure,
+    output_tokens: PrintedFigure,
     pub(super) model: Option<String>,
     pub(super) version: Option<String>,
 }
 
-/// A figure that may be printed more than once, for each call or as a running total: the
-/// largest one is right either way as a lower bound.
+/// A figure that may be printed repeatedly, for each call or as a running total. The largest value
+/// is a lower bound in both cases.
 #[derive(Clone, Copy, Default)]
-struct Seen {
+struct PrintedFigure {
     largest: Option<u64>,
     is_repeated: bool,
 }
 
-impl Seen {
+impl PrintedFigure {
     fn add(&mut self, value: Option<u64>) {
         let Some(value) = value else { return };
         self.is_repeated |= self.largest.is_some_and(|largest| largest != value);
@@ -43,9 +46,9 @@ impl Seen {
 }
 
 impl TextReader {
-    /// Take one line, without terminal escapes.
+    /// Reads one line, without terminal escapes.
     pub(super) fn line(&mut self, line: &str, host: &mut dyn SessionHost) {
-        // A terminal shows the text after the last carriage return.
+        // A terminal shows only the text after the last carriage return.
         let line = line.trim_end();
         let line = line.rsplit('\r').next().unwrap_or(line);
         if let Some((name, arguments)) = tool_call(line) {
@@ -69,7 +72,7 @@ impl TextReader {
         self.message.push('\n');
     }
 
-    /// Whether events have gone out that cannot be taken back.
+    /// Whether events have been reported, which cannot be undone.
     pub(super) fn has_spoken(&self) -> bool {
         self.has_spoken
     }
@@ -79,26 +82,31 @@ impl TextReader {
         !self.has_spoken && self.message.trim().is_empty()
     }
 
-    /// The lines held back: the output was not plain text.
+    /// The pending lines, if the output is not plain text.
     pub(super) fn take_back(&mut self) -> String {
         std::mem::take(&mut self.message)
     }
 
-    /// Give what was said so far as one message.
+    /// Reports the pending text as one message.
     pub(super) fn flush(&mut self, host: &mut dyn SessionHost) {
         let text = self.message.trim_matches('\n');
         if !text.trim().is_empty() {
-            host.event(SessionEvent::Message {
-                role: Role::Assistant,
-                kind: MessageKind::Text,
-                content: Text::Plain(text),
-                timestamp: None,
-                parent: None,
-            });
+            let logged = self.cap.take(text);
+            if !logged.is_empty() {
+                say(Role::Assistant, logged, host);
+            }
             self.last_message = Some(text.to_owned());
             self.has_spoken = true;
         }
         self.message.clear();
+    }
+
+    /// The output is over: give the rest as a message.
+    pub(super) fn finish(&mut self, host: &mut dyn SessionHost) {
+        self.flush(host);
+        if let Some(note) = self.cap.note() {
+            say(Role::System, &note, host);
+        }
     }
 
     /// The last message.
@@ -126,7 +134,7 @@ impl TextReader {
         })
     }
 
-    /// Look for the forms in a short line; true when the line is nothing else.
+    /// Reads the forms in a short line. Returns whether the line is only a form.
     fn form(&mut self, line: &str) -> bool {
         let input = after(line, "Input tokens:").and_then(number);
         let output = after(line, "Output tokens:").and_then(number);
@@ -145,13 +153,23 @@ impl TextReader {
     }
 }
 
+fn say(role: Role, text: &str, host: &mut dyn SessionHost) {
+    host.event(SessionEvent::Message {
+        role,
+        kind: MessageKind::Text,
+        content: Text::Plain(text),
+        timestamp: None,
+        parent: None,
+    });
+}
+
 fn tool_call(line: &str) -> Option<(&str, &str)> {
     let (name, arguments) = line.trim_start().strip_prefix("[TOOL:")?.split_once(']')?;
     let name = name.trim();
     (!name.is_empty()).then_some((name, arguments.trim()))
 }
 
-/// The text after `form` in `line`, where `form` starts a word.
+/// The text after `form` in `line`, if `form` starts a word.
 fn after<'a>(line: &'a str, form: &str) -> Option<&'a str> {
     let at = line.find(form)?;
     let starts_word = !line[..at].ends_with(char::is_alphanumeric);

@@ -1,5 +1,5 @@
-//! Tokens and cost. The CLI's own final account is the truth; a session that was cut off has
-//! only its messages, each counted once, and that is a lower bound.
+//! Tokens and cost. The CLI's own final account is authoritative. An interrupted session has only
+//! its messages, each counted once, which is a lower bound.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -8,10 +8,10 @@ use std::{
 
 use proctor_record::usage::{Figures, Usage, UsageSource, Usd};
 
-use super::message::{ApiUsage, Field, Line};
+use super::message::{ApiUsage, Field, StreamLine};
 
-/// Blocks of one message come close together; this many messages are remembered to tell a
-/// new one from one seen before, so that memory stays flat.
+/// The number of messages that are remembered to detect repetitions: blocks of one message are
+/// close together, and memory is limited.
 const REMEMBERED_MESSAGES: usize = 256;
 const REMEMBERED_STREAMS: usize = 64;
 
@@ -29,7 +29,7 @@ impl ApiUsage {
         }
     }
 
-    /// The difference of `self` to a smaller `other`.
+    /// The amount by which `self` exceeds `other`.
     fn beyond(self, other: ApiUsage) -> ApiUsage {
         let beyond =
             |a: Option<u64>, b: Option<u64>| a.map(|a| a.saturating_sub(b.unwrap_or_default()));
@@ -51,7 +51,7 @@ impl ApiUsage {
         all.iter().all(|count| count.unwrap_or_default() == 0)
     }
 
-    /// Whether the figures say that nothing was used; unknown ones do not.
+    /// Whether the figures are known and all zero.
     fn is_zero(self) -> bool {
         self.is_nothing() && self.input.is_some() && self.output.is_some()
     }
@@ -90,16 +90,16 @@ fn model_account(name: &str, usage: Field<'_>) -> ModelAccount {
     (name.to_owned(), tokens, cost)
 }
 
-struct Seen {
+struct CallUsage {
     model: usize,
     tokens: ApiUsage,
 }
 
 /// The usage of a session so far.
 #[derive(Default)]
-pub(super) struct Ledger {
+pub(super) struct SessionUsage {
     recent_ids: VecDeque<u64>,
-    recent: VecDeque<Seen>,
+    recent: VecDeque<CallUsage>,
     streams: VecDeque<(u64, u64)>,
     per_model: Vec<(String, ApiUsage)>,
     total: ApiUsage,
@@ -108,16 +108,16 @@ pub(super) struct Ledger {
     final_cost: Option<Usd>,
 }
 
-impl Ledger {
-    /// Records a message, possibly again. The largest of its figures counts: the blocks of a
-    /// message repeat the count at its start.
+impl SessionUsage {
+    /// Records a message, possibly again. The largest figures are used: the blocks of a message
+    /// repeat the count at its start.
     pub(super) fn message(&mut self, id: &str, model: &str, usage: ApiUsage) {
         let id = fingerprint(id);
         let model = self.model(model);
         self.put(id, Some(model), usage);
     }
 
-    /// A message starts on the API's stream; its later events do not repeat its id.
+    /// Records the start of a message on the API's stream; later events do not repeat its id.
     pub(super) fn stream_start(&mut self, thread: &str, id: &str) {
         let thread = fingerprint(thread);
         self.streams.retain(|(other, _)| *other != thread);
@@ -127,7 +127,7 @@ impl Ledger {
         self.streams.push_back((thread, fingerprint(id)));
     }
 
-    /// The API's stream tells more about the message that it carries.
+    /// Records further figures of the message on the API's stream.
     pub(super) fn stream_delta(&mut self, thread: &str, id: Option<&str>, usage: ApiUsage) {
         let thread = fingerprint(thread);
         let current = self.streams.iter().find(|(other, _)| *other == thread);
@@ -137,8 +137,9 @@ impl Ledger {
         }
     }
 
-    /// The CLI's own account, in a result or at the end of a session file. When there are several, the later ones include the earlier.
-    pub(super) fn result(&mut self, line: &Line<'_>) {
+    /// Records the CLI's own account, in a result or at the end of a session file. Later accounts
+    /// include earlier ones.
+    pub(super) fn result(&mut self, line: &StreamLine<'_>) {
         let models = line.model_usage.members();
         let models: Vec<_> = models
             .iter()
@@ -156,17 +157,16 @@ impl Ledger {
             .filter(|_| !line.has_unknown_cost.is_true());
     }
 
-    /// Tokens in (cached ones included) and out, so far.
+    /// Tokens in (without cached ones) and out, so far.
     pub(super) fn so_far(&self) -> (u64, u64) {
         let total = self.total;
-        let input = [total.input, total.cache_read, total.cache_creation];
         (
-            input.iter().flatten().sum(),
+            total.input.unwrap_or_default(),
             total.output.unwrap_or_default(),
         )
     }
 
-    /// Whether the CLI's final account says, in figures, that no model was used.
+    /// Whether the CLI's final account has figures that are all zero.
     pub(super) fn is_zero(&self) -> bool {
         let is_free = self.final_cost.is_some_and(|cost| cost.nanos() == 0);
         is_free
@@ -185,7 +185,7 @@ impl Ledger {
             return Some(Usage {
                 total: self.final_main.figures(self.final_cost),
                 source: UsageSource::ResultEvent,
-                // The tokens are those of the main thread alone.
+                // The tokens are those of the main thread only.
                 lower_bound: subagents_seen,
                 per_model: BTreeMap::new(),
             });
@@ -209,7 +209,7 @@ impl Ledger {
             .fold(ApiUsage::default(), |sum, (_, tokens, _)| {
                 sum.zip(*tokens, u64::saturating_add)
             });
-        // The sum covers the main thread too, and cannot be less; 2.0 forgets the input there.
+        // The sum includes the main thread and cannot be less; 2.0 omits the input there.
         let total = sum.zip(self.final_main, u64::max);
         let summed = || self.final_models.iter().map(|(_, _, cost)| *cost).sum();
         Usage {
@@ -242,13 +242,13 @@ impl Ledger {
                     self.recent_ids.pop_front();
                 }
                 self.recent_ids.push_back(message);
-                self.recent.push_back(Seen {
+                self.recent.push_back(CallUsage {
                     model,
                     tokens: ApiUsage::default(),
                 });
                 self.recent.len() - 1
             }
-            // A delta of a message that never started: nobody's tokens.
+            // A delta of a message that never started is ignored.
             (None, None) => return,
         };
         let seen = &mut self.recent[index];

@@ -1,5 +1,5 @@
-//! How a session of Claude Code ended, from its result event, its messages and its retries. Classes come from structured fields; a text counts only where the CLI has no field, and
-//! only as the beginning of its own error result.
+//! How a session of Claude Code ended, from its result event, its messages and its retries. Failure
+//! classes come from structured fields; a text is used only as the start of an error result.
 
 use proctor_record::{
     outcome::{EndedBy, Ending, status_in},
@@ -8,16 +8,20 @@ use proctor_record::{
 
 use crate::{
     fault::ApiFault,
-    verdict::{End, Names},
+    verdict::{CliNames, End},
 };
 
-pub(super) const NAMES: Names = Names {
+pub(super) const NAMES: CliNames = CliNames {
     title: "Claude Code",
     code: "CLAUDE",
     login: super::adapter::LOGIN_HINT,
 };
 
-/// How the CLI begins a text about a failed call. Versions up to 2.1.100 have no field for its status.
+/// How the CLI's client library reports an answer that is not valid JSON.
+const UNREADABLE_ANSWER: &str = "Could not parse message into JSON";
+
+/// Prefixes of the CLI's texts about a failed call. Versions up to 2.1.100 have no field for its
+/// status.
 const OWN_ERRORS: &[&str] = &[
     "API Error",
     "Failed to authenticate",
@@ -42,22 +46,26 @@ const OWN_ERRORS: &[&str] = &[
     "Request timed out",
 ];
 
-/// Everything in the output that the verdict needs.
+/// All evidence in the output for the verdict.
 #[derive(Debug, Default)]
-pub(super) struct Facts {
+pub(super) struct SessionFacts {
     /// The format of the output.
-    pub(super) form: Seen,
+    pub(super) form: DetectedFormat,
     /// The last result event.
     pub(super) result: Option<ResultFacts>,
-    /// The last thing seen was that the CLI tries an API call again.
+    /// The pending retry of an API call, if it was the last event.
     pub(super) retrying: Option<ApiFault>,
-    /// The last message was the CLI's own, about a failed API call.
+    /// The failed API call, if the last message was the CLI's own about it.
     pub(super) api_fault: Option<ApiFault>,
-    /// Credentials were refused, and the session asked for the end.
+    /// Refused credentials, for which the session requested the end.
     pub(super) auth_refused: Option<ApiFault>,
-    /// The CLI's account says that no model was used, and no model answered.
+    /// Whether the CLI's account has no model usage, and no model answered.
     pub(super) no_model_call: bool,
-    /// Session files: the model said that its turn was over.
+    /// Plain text: the CLI's last words are an error of its own.
+    pub(super) text_error: Option<End>,
+    /// When the account's limit that was reached is lifted, in Unix seconds.
+    pub(super) limit_resets_at: Option<u64>,
+    /// Session files: whether the model ended its turn.
     pub(super) turn_ended: bool,
     /// The end of standard error.
     pub(super) stderr_tail: String,
@@ -65,15 +73,15 @@ pub(super) struct Facts {
 
 /// The detected format of the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Seen {
-    /// None at all.
+pub(super) enum DetectedFormat {
+    /// No output.
     #[default]
     Nothing,
     /// Stream-json events.
     Events,
-    /// Lines of a session file, which never holds a result.
+    /// Lines of a session file, which never contains a result.
     SessionFile,
-    /// Plain text, which never holds a result either.
+    /// Plain text, which never contains a result either.
     Text,
 }
 
@@ -88,14 +96,27 @@ pub(super) struct ResultFacts {
     pub(super) errors: Vec<String>,
 }
 
-impl Facts {
-    /// How the session ended, by what the CLI said.
+impl SessionFacts {
+    /// How the session ended, according to the CLI.
     pub(super) fn end(&self, ending: &Ending) -> End {
-        if let Some(result) = &self.result {
+        // Some versions report a result when they are ended, which says nothing about the cause.
+        let was_ended = ending.ended_by.is_some();
+        let result = self.result.as_ref();
+        if let Some(result) = result.filter(|result| !(was_ended && result.is_abort())) {
             return match result.end() {
+                End::Error { .. } if self.has_unreadable_answer() => {
+                    End::Failed(ApiFault::said(UNREADABLE_ANSWER))
+                }
+                End::Failed(mut fault) => {
+                    if let Some(seconds) = self.limit_resets_at {
+                        let said = fault.message.trim_end();
+                        fault.message = format!("the limit resets at {seconds}; {said}");
+                    }
+                    End::Failed(fault)
+                }
                 End::Done if self.no_model_call => End::Error {
                     code: "NO_MODEL_CALL",
-                    why: "ended without calling a model; it executes prompts that begin with `/` as commands".to_owned(),
+                    why: "ended without a model call; it runs prompts that start with `/` as commands".to_owned(),
                 },
                 end => end,
             };
@@ -110,21 +131,29 @@ impl Facts {
             ending.ended_by,
             None | Some(EndedBy::Session | EndedBy::SupervisorLost)
         );
-        // Plain text and session files never hold a result.
+        // Plain text and session files never contain a result.
         let is_over = match self.form {
-            Seen::Text => true,
-            Seen::SessionFile => self.turn_ended,
-            Seen::Nothing | Seen::Events => false,
+            DetectedFormat::Text => true,
+            DetectedFormat::SessionFile => self.turn_ended,
+            DetectedFormat::Nothing | DetectedFormat::Events => false,
         };
         match &self.api_fault {
             _ if was_cut_off => End::Open,
             Some(fault) => End::Failed(fault.clone()),
-            None if is_over => End::Done,
+            None if self.text_error.is_some() && self.has_unreadable_answer() => {
+                End::Failed(ApiFault::said(UNREADABLE_ANSWER))
+            }
+            None if is_over => self.text_error.clone().unwrap_or(End::Done),
             None => End::Open,
         }
     }
 
-    /// The errors that the result lists, for the log.
+    /// Some versions report an answer that is not valid JSON on standard error only.
+    fn has_unreadable_answer(&self) -> bool {
+        self.stderr_tail.contains(UNREADABLE_ANSWER)
+    }
+
+    /// The errors in the result, for the log.
     pub(super) fn reported(&self) -> impl Iterator<Item = LogError> {
         let errors = self.result.iter().flat_map(|result| &result.errors);
         errors.take(5).map(|text| LogError {
@@ -140,6 +169,12 @@ impl Facts {
 }
 
 impl ResultFacts {
+    /// Whether the result only says that the CLI was ended from outside.
+    fn is_abort(&self) -> bool {
+        let reason = self.terminal_reason.as_deref().unwrap_or_default();
+        self.is_error && is_abort(reason)
+    }
+
     fn end(&self) -> End {
         if !self.is_error && self.subtype == "success" {
             return End::Done;
@@ -168,7 +203,7 @@ impl ResultFacts {
         }
     }
 
-    /// The failed call behind an error result, with the CLI's own words about it.
+    /// The failed call that caused an error result, with the CLI's message.
     fn fault(&self) -> ApiFault {
         let said = self.text.as_deref().filter(|text| is_own_error(text));
         let said = said.unwrap_or_default();
@@ -184,12 +219,32 @@ impl ResultFacts {
     }
 }
 
-/// Whether a text is the CLI's own, about a failed call, and not a model's.
+/// Whether the reason of a result is that the CLI was ended, such as `aborted_streaming`.
+pub(super) fn is_abort(reason: &str) -> bool {
+    reason.starts_with("aborted")
+}
+
+/// Whether a text is the CLI's own message about a failed call, and not the model's.
 pub(super) fn is_own_error(text: &str) -> bool {
     OWN_ERRORS.iter().any(|start| text.starts_with(start))
 }
 
-/// At most `bytes` of `text`, cut between characters.
+/// The failure that the last words of plain text stand for. The CLI may exit with 0 after them.
+pub(super) fn text_error(said: &str) -> Option<End> {
+    let said = said.trim();
+    if said.starts_with("Error: Reached max turns") {
+        return Some(End::gave_up(
+            "MAX_TURNS",
+            "reached its turn limit (max_turns)",
+        ));
+    }
+    (said == "Execution error").then(|| End::Error {
+        code: "EXECUTION_ERROR",
+        why: "ended with an error".to_owned(),
+    })
+}
+
+/// At most `bytes` of `text`, cut at a character boundary.
 pub(super) fn truncated(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }

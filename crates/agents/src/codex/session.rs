@@ -17,11 +17,11 @@ use super::super::{
     verdict::End,
 };
 
-/// A failed call is reported with it while it is tried again.
+/// The prefix of a failed call that is retried.
 const RETRY: &str = "Reconnecting...";
-/// Without a connection it waits for one without end, and says so now and then.
+/// The message of a CLI without a connection, which it repeats without limit.
 const WAITING: &str = "waiting for network";
-/// It is ended when it has said so this often in a row.
+/// The number of consecutive messages after which the CLI is ended.
 const MAX_WAITS: u32 = 6;
 
 /// Reads one `codex exec`.
@@ -29,17 +29,17 @@ const MAX_WAITS: u32 = 6;
 pub(super) struct CodexReader {
     transcript: Transcript,
     tokens: Tokens,
-    /// Tool calls that were reported and have no result yet.
+    /// Tool calls without a result so far.
     open: BTreeSet<String>,
-    /// Whether the model said or did anything at all.
+    /// Whether the model did anything at all.
     has_acted: bool,
-    /// How often in a row it said that it waits for a connection.
+    /// The number of consecutive messages about a missing connection.
     waits: u32,
 }
 
 impl CodexReader {
-    /// One turn is all there is. Its figures are sums over its calls, cached input and reasoning
-    /// included.
+    /// Reads the end of the only turn. Its figures are sums over its calls, including cached input
+    /// and reasoning.
     fn turn_completed(&mut self, event: &Value, host: &mut dyn SessionHost) {
         let figure = |name: &str| number(event, &format!("/usage/{name}"));
         let tokens = Tokens {
@@ -96,7 +96,7 @@ impl CodexReader {
         }
     }
 
-    /// Some tools are reported at their start and end, some only at their end.
+    /// Reports a tool. Some tools are reported at their start and end, some only at their end.
     fn tool(
         &mut self,
         item: &Value,
@@ -147,19 +147,19 @@ impl Reader for CodexReader {
     }
 
     fn finish(&mut self, _ending: &Ending, _host: &mut dyn SessionHost) -> Option<Usage> {
-        // A turn reports its tokens at its end only: of one that is cut off nothing is known.
+        // A turn reports its tokens only at its end: the usage of an interrupted turn is unknown.
         self.tokens.usage(UsageSource::ResultEvent)
     }
 }
 
-/// How far an item is.
+/// The stage of an item.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Begun,
     Over,
 }
 
-/// The tool that an item is about, and what it was given.
+/// The tool of an item, and its input.
 fn tool(kind: &str, item: &Value) -> Option<(String, Value)> {
     let arguments = match kind {
         "command_execution" => json!({ "command": item["command"] }),
@@ -178,9 +178,9 @@ fn tool(kind: &str, item: &Value) -> Option<(String, Value)> {
 
 /// The result of a tool.
 fn output(item: &Value) -> String {
-    let told = text(item, "/aggregated_output").or(text(item, "/error/message"));
-    match told {
-        Some(told) => told.to_owned(),
+    let stated = text(item, "/aggregated_output").or(text(item, "/error/message"));
+    match stated {
+        Some(stated) => stated.to_owned(),
         None if item["result"].is_null() => String::new(),
         None => item["result"].to_string(),
     }
@@ -203,7 +203,7 @@ fn failure(message: &str) -> End {
     End::Failed(fault(message))
 }
 
-/// The status stands in the message, if anywhere.
+/// The failed call from a message, which may contain the status.
 fn fault(message: &str) -> ApiFault {
     let status = ["unexpected status ", "last status: "]
         .iter()

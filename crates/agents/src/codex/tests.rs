@@ -1,4 +1,4 @@
-//! Recorded sessions of Codex 0.166.0, and what it is launched with.
+//! Tests of recorded sessions of Codex 0.166.0, and of launches.
 
 use insta::assert_snapshot;
 use proctor_record::outcome::{EndedBy, Ending, Outcome};
@@ -23,7 +23,7 @@ macro_rules! sample {
 const EDIT: &str = sample!("edit");
 
 #[test]
-fn a_recorded_edit_gives_the_conversation_and_figures_in_our_convention() {
+fn recorded_edit_is_read_with_normalised_figures() {
     assert_snapshot!(replay(&CODEX, EDIT, exited(0)), @r#"
     started None None true
     Assistant Thinking: **Planning**
@@ -31,7 +31,7 @@ fn a_recorded_edit_gives_the_conversation_and_figures_in_our_convention() {
     call command_execution {"command":"/bin/bash -lc \"printf 'hello\\\\n' > hello.txt; echo done…
     result error=false done
     Assistant Text: Wrote hello.txt for "you" 🎉.
-    progress 2500/70
+    progress 1300/70
     = completed
     $ in Some(1300) out Some(70) read Some(1200) write Some(0) nanos None ResultEvent lower_bound=false
     # model None turns None retries 0 unknown 0 malformed 0 denied 0
@@ -39,7 +39,7 @@ fn a_recorded_edit_gives_the_conversation_and_figures_in_our_convention() {
 }
 
 #[test]
-fn tools_of_other_kinds_are_calls_too() {
+fn tools_of_all_kinds_are_calls() {
     let both = format!("{}\n{}", sample!("patch"), sample!("web-search"));
     assert_snapshot!(replay(&CODEX, &both, exited(0)), @r#"
     started None None true
@@ -48,7 +48,7 @@ fn tools_of_other_kinds_are_calls_too() {
     call file_change {"changes":[{"kind":"add","path":"/repo/hello.txt"}]}
     result error=false
     Assistant Text: Wrote hello.txt for "you" 🎉.
-    progress 2500/70
+    progress 1300/70
     started None None true
     Assistant Thinking: **Planning**
     Assistant Text: I will write the file.
@@ -57,7 +57,7 @@ fn tools_of_other_kinds_are_calls_too() {
     call command_execution {"command":"/bin/bash -lc true"}
     result error=false
     Assistant Text: Wrote hello.txt for "you" 🎉.
-    progress 2500/70
+    progress 1300/70
     = completed
     $ in Some(1300) out Some(70) read Some(1200) write Some(0) nanos None ResultEvent lower_bound=false
     # model None turns None retries 0 unknown 0 malformed 0 denied 0
@@ -69,7 +69,7 @@ fn tools_of_other_kinds_are_calls_too() {
     call command_execution {"command":"/bin/bash -lc 'echo one; exit 3'"}
     result error=true one
     Assistant Text: Wrote hello.txt for "you" 🎉.
-    progress 2500/70
+    progress 1300/70
     = completed
     $ in Some(1300) out Some(70) read Some(1200) write Some(0) nanos None ResultEvent lower_bound=false
     # model None turns None retries 0 unknown 0 malformed 0 denied 0
@@ -77,13 +77,13 @@ fn tools_of_other_kinds_are_calls_too() {
 }
 
 #[test]
-fn a_warning_is_no_failure() {
-    let (conclusion, told) = conclude(&CODEX, sample!("unknown-model"), "", exited(0));
+fn warning_is_not_a_failure() {
+    let (conclusion, reported) = conclude(&CODEX, sample!("unknown-model"), "", exited(0));
     assert_eq!(conclusion.outcome, Outcome::Completed);
     assert!(
-        told.contains("note Model metadata for `foo` not found"),
+        reported.contains("note Model metadata for `foo` not found"),
         "{}",
-        told
+        reported
     );
 }
 
@@ -102,7 +102,7 @@ fn check(output: &str, ending: Ending, outcome: Outcome, code: &str) {
 }
 
 #[test]
-fn every_failure_has_its_class() {
+fn failures_are_classified() {
     check(
         sample!("401"),
         exited(1),
@@ -157,7 +157,7 @@ fn every_failure_has_its_class() {
 }
 
 #[test]
-fn exit_0_is_no_success_without_work_or_without_an_end() {
+fn exit_0_without_work_or_result_is_not_a_success() {
     check(
         sample!("empty"),
         exited(0),
@@ -181,7 +181,7 @@ fn exit_0_is_no_success_without_work_or_without_an_end() {
 }
 
 #[test]
-fn retries_without_end_are_ended() {
+fn endless_retries_are_ended() {
     let refused = sample!("refused");
     check(
         refused,
@@ -189,18 +189,18 @@ fn retries_without_end_are_ended() {
         Outcome::Network,
         "CODEX_NETWORK",
     );
-    let (_, told) = conclude(&CODEX, refused, "", exited(0));
-    assert!(!told.contains("end within"), "{}", told);
+    let (_, reported) = conclude(&CODEX, refused, "", exited(0));
+    assert!(!reported.contains("end within"), "{}", reported);
     let waits = refused.lines().last().unwrap();
     let waits = format!("{refused}{}", format!("{waits}\n").repeat(3));
-    let (conclusion, told) = conclude(&CODEX, &waits, "", ended(EndedBy::Session));
-    assert!(told.ends_with("end within 0ns\n"), "{}", told);
+    let (conclusion, reported) = conclude(&CODEX, &waits, "", ended(EndedBy::Session));
+    assert!(reported.ends_with("end within 0ns\n"), "{}", reported);
     assert_eq!(conclusion.outcome, Outcome::Network);
     assert_eq!(conclusion.counts.retries, 6);
 }
 
 #[test]
-fn it_is_launched_without_approvals_and_with_the_prompt_on_standard_input() {
+fn launch_has_no_approvals_and_the_prompt_on_stdin() {
     let config = json!({"prompt": "x", "model": "gpt-5.5", "reasoning_effort": "high",
         "append_system_prompt": "Say \"moo\".\u{7f}", "args": ["-c", "a=1"]});
     let prompt = "ä".repeat(1_000_000);
@@ -231,7 +231,7 @@ fn it_is_launched_without_approvals_and_with_the_prompt_on_standard_input() {
 }
 
 #[test]
-fn the_gateway_is_a_provider_in_its_config() {
+fn gateway_is_a_provider_in_the_config() {
     let start = Start {
         env: &[
             ("OPENAI_API_KEY", "real"),
@@ -261,20 +261,20 @@ fn the_gateway_is_a_provider_in_its_config() {
 }
 
 #[test]
-fn options_of_other_agents_are_refused_by_name() {
+fn options_of_other_agents_are_refused() {
     let config = json!({"prompt": "x", "max_turns": 3, "system_prompt": "y", "temperature": 1});
     assert_snapshot!(refusals(&CODEX, &config), @"
     Codex has no option for `max_turns` (use the test case's `timeout` and `idle_timeout`)
     Codex has no option for `system_prompt` (use `append_system_prompt`: Codex keeps its own instructions)
-    Codex has no option for `temperature` (leave it out; `reasoning_effort` is what Codex has)
+    Codex has no option for `temperature` (remove it; Codex has `reasoning_effort` instead)
     ");
     assert_snapshot!(refusals(&CODEX, json!({"prompt": "x", "model": "a b"})), @"
-    `a b` is not a valid model name ()
+    invalid model name `a b` ()
     ");
 }
 
 #[test]
-fn a_model_that_only_the_arguments_name_is_known() {
+fn model_in_the_arguments_is_known() {
     for args in [json!(["--model", "gpt-5.5"]), json!(["--model=gpt-5.5"])] {
         let config = json!({"prompt": "x", "args": args});
         let agent = configure(&CODEX, &config).unwrap();

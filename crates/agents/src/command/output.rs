@@ -15,40 +15,41 @@ use crate::{
     plain::PlainSession,
 };
 
-/// What a program prints.
+/// The output format of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Output {
-    /// Text; the exit code tells how it went.
+#[schemars(rename = "Output")]
+pub(super) enum OutputKind {
+    /// Text; the exit code decides the outcome.
     #[default]
     Text,
-    /// One JSON object a line; the exit code tells how it went.
+    /// One JSON object per line; the exit code decides the outcome.
     Ndjson,
-    /// What Claude Code prints as `stream-json`.
+    /// The `stream-json` format of Claude Code.
     Claude,
-    /// What `copilot --output-format json` prints.
+    /// The format of `copilot --output-format json`.
     CopilotCli,
-    /// What `opencode run --format json` prints.
+    /// The format of `opencode run --format json`.
     Opencode,
 }
 
-impl Output {
-    /// The session of the agent that prints like this.
+impl OutputKind {
+    /// The session of the agent with this format.
     fn session(self) -> Option<Box<dyn Session>> {
         let adapter: &dyn Adapter = match self {
-            Output::Text | Output::Ndjson => return None,
-            Output::Claude => &ClaudeCode,
-            Output::CopilotCli => &COPILOT,
-            Output::Opencode => &OPENCODE,
+            OutputKind::Text | OutputKind::Ndjson => return None,
+            OutputKind::Claude => &ClaudeCode,
+            OutputKind::CopilotCli => &COPILOT,
+            OutputKind::Opencode => &OPENCODE,
         };
         adapter.recorded_session()
     }
 }
 
-/// Another session, with what only the configuration knows.
+/// A wrapper of another session, with the configured usage.
 pub(super) struct CommandSession {
     inner: Box<dyn Session>,
-    output: Output,
+    output: OutputKind,
     message: Option<String>,
     usage: Option<UsageReader>,
     usage_file: Option<Utf8PathBuf>,
@@ -57,7 +58,7 @@ pub(super) struct CommandSession {
 
 impl CommandSession {
     pub(super) fn new(
-        output: Output,
+        output: OutputKind,
         message: Option<String>,
         usage: Option<UsageReader>,
         usage_file: Option<Utf8PathBuf>,
@@ -73,7 +74,7 @@ impl CommandSession {
         }
     }
 
-    /// A line of JSON: what the model says in it goes on, and what it used is noted.
+    /// Reads a line of JSON: reports the model's text and records the usage.
     fn json(&mut self, line: &[u8], host: &mut dyn SessionHost) {
         let Ok(value) = serde_json::from_slice::<Value>(line) else {
             self.malformed_lines += u64::from(!line.trim_ascii().is_empty());
@@ -99,7 +100,7 @@ impl Session for CommandSession {
     }
 
     fn on_line(&mut self, source: Source, line: &[u8], host: &mut dyn SessionHost) {
-        if self.output == Output::Ndjson && source == Source::Stdout {
+        if self.output == OutputKind::Ndjson && source == Source::Stdout {
             self.json(line, host);
         } else {
             self.inner.on_line(source, line, host);
@@ -107,7 +108,7 @@ impl Session for CommandSession {
     }
 
     fn takes_blocks(&self) -> bool {
-        self.output == Output::Text && self.inner.takes_blocks()
+        self.output == OutputKind::Text && self.inner.takes_blocks()
     }
 
     fn on_block(&mut self, source: Source, lines: &[u8], host: &mut dyn SessionHost) {

@@ -1,4 +1,4 @@
-//! The `command` agent: its argv template, its prompts, its outputs and its usage.
+//! Tests of the `command` agent: its argv template, prompts, output formats and usage.
 
 use insta::assert_snapshot;
 use proptest::prelude::*;
@@ -22,7 +22,7 @@ fn run(yaml: &str, stdout: &str, files: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn placeholders_stand_for_what_they_name_and_prompts_are_not_searched_for_them() {
+fn placeholders_are_replaced_except_in_the_prompt() {
     let yaml = "command: [agent, --in, '{prompt_file}', --out, '{scratch}/u', '${x}', '{\"a\":1}']\nprompt_by: file";
     let launch = replay::launch(&Command, yaml, "", None).unwrap();
     assert_snapshot!(launch.argv.join(" "), @r#"agent --in /scratch/prompt.md --out /scratch/u ${x} {"a":1}"#);
@@ -33,7 +33,7 @@ fn placeholders_stand_for_what_they_name_and_prompts_are_not_searched_for_them()
 }
 
 #[test]
-fn by_default_the_prompt_comes_on_standard_input() {
+fn prompt_is_on_standard_input_by_default() {
     let launch = replay::launch(&Command, "command: [agent]", "", Some(&endpoint())).unwrap();
     assert_eq!(launch.input, Input::Bytes(b"Say \"hi\"\n$HOME".to_vec()));
     assert_eq!(launch.env["PROCTOR_PROMPT_FILE"], "/scratch/prompt.md");
@@ -42,8 +42,8 @@ fn by_default_the_prompt_comes_on_standard_input() {
 }
 
 #[test]
-fn a_prompt_that_is_too_long_for_an_argument_is_refused_with_the_limit() {
-    let program = Program {
+fn prompt_that_is_too_long_for_an_argument_is_refused() {
+    let program = CommandAgent {
         prompt: PromptSource::Text(String::new()),
         model: None,
         settings: CommandSettings {
@@ -74,27 +74,27 @@ fn a_prompt_that_is_too_long_for_an_argument_is_refused_with_the_limit() {
         script: None,
     };
     let error = program.launch(&context).err().unwrap();
-    assert_snapshot!(error.to_string(), @"an argument of 131072 bytes is too long: with the prompt it may have 131071 at most");
+    assert_snapshot!(error.to_string(), @"the argument with the prompt has 131072 bytes, the maximum is 131071");
 }
 
 #[test]
-fn settings_that_would_do_nothing_are_refused() {
-    assert_snapshot!(refused("command: ['']"), @"`command` names no program ()");
-    assert_snapshot!(refused("command: [a, '{prompt}']"), @"`{prompt}` is an argument (add `prompt_by: argument`, or use `{prompt_file}`)");
-    assert_snapshot!(refused("command: [a]\nprompt_by: argument"), @"no argument holds the prompt (write `{prompt}` where it goes in `command`)");
+fn settings_without_effect_are_refused() {
+    assert_snapshot!(refused("command: ['']"), @"`command` has no program ()");
+    assert_snapshot!(refused("command: [a, '{prompt}']"), @"`{prompt}` requires `prompt_by: argument` (add `prompt_by: argument`, or use `{prompt_file}`)");
+    assert_snapshot!(refused("command: [a]\nprompt_by: argument"), @"no argument contains the prompt (add `{prompt}` to `command`)");
     assert_snapshot!(refused("command: [a, '{promt}', '{model}']"), @r"
-    `{promt}` stands for nothing (known: `{prompt}`, `{prompt_file}`, `{model}`, `{workspace}`, `{home}`, `{scratch}`)
-    `{model}` is used, and there is no `agent.model` (add `model` beside `type`)
+    unknown placeholder `{promt}` (known: `{prompt}`, `{prompt_file}`, `{model}`, `{workspace}`, `{home}`, `{scratch}`)
+    `{model}` requires `agent.model` (add `model` next to `type`)
     ");
-    assert_snapshot!(refused("command: [a]\nmessage: text"), @"`message` does nothing with this output (add `output: ndjson`)");
+    assert_snapshot!(refused("command: [a]\nmessage: text"), @"`message` has no effect with this output (add `output: ndjson`)");
     assert_snapshot!(refused("command: [a]\nusage: {}"), @r"
-    `usage` names no figure (add paths such as `input_tokens: usage.input_tokens`)
-    `usage` without `file` is read from lines of JSON (add `output: ndjson`, or name a `file`)
+    `usage` has no figures (add paths such as `input_tokens: usage.input_tokens`)
+    `usage` without `file` requires JSON lines (add `output: ndjson` or `file`)
     ");
 }
 
 #[test]
-fn text_tells_by_its_exit_code() {
+fn outcome_of_text_is_the_exit_code() {
     assert_snapshot!(run("command: [a]", "hello\n", &[]), @r"
     Assistant Text: hello
     = completed
@@ -103,7 +103,7 @@ fn text_tells_by_its_exit_code() {
 }
 
 #[test]
-fn lines_of_json_tell_what_was_said_and_used() {
+fn json_lines_have_messages_and_usage() {
     let yaml = "command: [a]\noutput: ndjson\nmessage: part.text\nusage: {input_tokens: u.in, output_tokens: u.out, cache_read_tokens: u.read, cost_usd: u.cost, each: sum, cached_input: included}";
     let stdout = r#"{"part":{"text":"I will"}}
 {"u":{"in":1000,"out":50,"read":0,"cost":0.001}}
@@ -119,7 +119,7 @@ not json
 }
 
 #[test]
-fn a_file_tells_what_was_used() {
+fn usage_is_read_from_a_file() {
     let yaml = "command: [a]\nusage: {file: '{scratch}/u.json', input_tokens: models.0.in, output_tokens: models.0.out}";
     let launch = replay::launch(&Command, yaml, "", None).unwrap();
     assert_eq!(launch.collect, ["/scratch/u.json"]);
@@ -136,7 +136,7 @@ fn a_file_tells_what_was_used() {
 }
 
 #[test]
-fn the_output_of_a_known_agent_is_read_as_that_agents() {
+fn output_in_the_format_of_another_agent_is_read() {
     let events = include_str!("../../tests/data/sessions/opencode-1.18.33-edit.jsonl");
     let shown = run("command: [a]\noutput: opencode", events, &[]);
     assert!(shown.contains("call bash"), "{shown}");
@@ -155,7 +155,7 @@ proptest! {
     fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..500), path in ".{0,20}") {
         let paths = serde_json::json!({ "input_tokens": path, "cost_usd": path });
         let paths: UsagePaths = serde_json::from_value(paths).unwrap();
-        let session = CommandSession::new(Output::Ndjson, Some(path), Some(UsageReader::new(paths)), None);
+        let session = CommandSession::new(OutputKind::Ndjson, Some(path), Some(UsageReader::new(paths)), None);
         replay::survive(Box::new(session), &bytes);
     }
 }

@@ -1,4 +1,4 @@
-//! Where a program tells what it used: paths into the JSON of its output or of a file.
+//! The usage of a program: paths in the JSON of its output or of a file.
 
 use proctor_document::{Fault, Node};
 use proctor_record::usage::{Usage, UsageSource, Usd};
@@ -6,34 +6,34 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::output::Output;
+use super::output::OutputKind;
 use crate::tokens::Tokens;
 
-/// `agent.config.usage`: paths such as `usage.input_tokens`, dots between keys and positions.
+/// `agent.config.usage`: paths such as `usage.input_tokens`, with dots between keys and indices.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct UsagePaths {
-    /// A file of JSON, whole or one object a line, that it leaves in the workspace, or below
-    /// `{scratch}` or `{home}`. Without it the lines of the output are read.
+    /// A JSON or JSON lines file in the workspace, or below `{scratch}` or `{home}`. Default: the
+    /// lines of the output.
     pub(super) file: Option<String>,
-    /// Tokens sent.
+    /// Input tokens.
     input_tokens: Option<String>,
-    /// Tokens received, reasoning included.
+    /// Output tokens, including reasoning.
     output_tokens: Option<String>,
     /// Tokens read from the prompt cache.
     cache_read_tokens: Option<String>,
     /// Tokens written to the prompt cache.
     cache_creation_tokens: Option<String>,
-    /// What it cost.
+    /// The cost.
     cost_usd: Option<String>,
-    /// Whether figures are those of one call, to be added up, or totals, of which the last
-    /// counts. Default `last`.
+    /// Whether figures are those of one call, to be added up, or totals, of which the last is used.
+    /// Default `last`.
     each: Option<Each>,
-    /// Whether the tokens sent include cached ones. Default `excluded`.
+    /// Whether the input tokens include cached ones. Default `excluded`.
     cached_input: Option<CachedInput>,
 }
 
-/// What figures stand for.
+/// The meaning of figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Each {
@@ -44,19 +44,19 @@ enum Each {
     Sum,
 }
 
-/// Whether the tokens sent include those from the cache.
+/// Whether the input tokens include cached ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum CachedInput {
-    /// They do.
+    /// They are included.
     Included,
-    /// They do not.
+    /// They are not included.
     #[default]
     Excluded,
 }
 
-/// Faults of the paths.
-pub(super) fn check(paths: &UsagePaths, output: Option<Output>, config: &Node) -> Vec<Fault> {
+/// Checks the paths.
+pub(super) fn check(paths: &UsagePaths, output: Option<OutputKind>, config: &Node) -> Vec<Fault> {
     let mut faults = Vec::new();
     let named = [
         &paths.input_tokens,
@@ -66,12 +66,12 @@ pub(super) fn check(paths: &UsagePaths, output: Option<Output>, config: &Node) -
         &paths.cost_usd,
     ];
     if named.iter().all(|path| path.is_none()) {
-        let fault = config.fault("usage", "`usage` names no figure");
+        let fault = config.fault("usage", "`usage` has no figures");
         faults.push(fault.with_hint("add paths such as `input_tokens: usage.input_tokens`"));
     }
-    if paths.file.is_none() && output != Some(Output::Ndjson) {
-        let fault = config.fault("usage", "`usage` without `file` is read from lines of JSON");
-        faults.push(fault.with_hint("add `output: ndjson`, or name a `file`"));
+    if paths.file.is_none() && output != Some(OutputKind::Ndjson) {
+        let fault = config.fault("usage", "`usage` without `file` requires JSON lines");
+        faults.push(fault.with_hint("add `output: ndjson` or `file`"));
     }
     faults
 }
@@ -90,7 +90,7 @@ impl UsageReader {
         }
     }
 
-    /// A file: one JSON value, or one a line.
+    /// Reads a file: one JSON value, or one per line.
     pub(super) fn read_file(&mut self, bytes: &[u8]) {
         if let Ok(value) = serde_json::from_slice::<Value>(bytes) {
             return self.read(&value);
@@ -102,7 +102,7 @@ impl UsageReader {
         }
     }
 
-    /// Take in what `value` tells.
+    /// Reads the figures of `value`.
     pub(super) fn read(&mut self, value: &Value) {
         let paths = &self.paths;
         let number = |path: &Option<String>| at(value, path.as_deref()?)?.as_u64();

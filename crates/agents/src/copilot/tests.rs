@@ -1,4 +1,4 @@
-//! Copilot CLI: sessions recorded from 1.0.102, what is launched, what is refused.
+//! Tests of Copilot CLI: sessions recorded from 1.0.102, launches and refused settings.
 
 use insta::assert_snapshot;
 use proctor_record::outcome::EndedBy;
@@ -30,7 +30,7 @@ fn read(stdout: &str, usage: &str, ending: Ending) -> String {
 }
 
 #[test]
-fn an_edit_is_read_and_its_usage_comes_from_the_file() {
+fn edit_is_read_with_usage_from_the_file() {
     assert_snapshot!(read(EDIT, recorded!("usage.json"), exited(0)), @r#"
     started Some("gpt-fake") None false
     Assistant Text: I will write the file.
@@ -51,17 +51,17 @@ fn an_edit_is_read_and_its_usage_comes_from_the_file() {
             ..Recorded::default()
         },
     );
-    // By the API's account: 1,300 new, 100 written to the cache, 1,200 read from it. The file
-    // says 2,600.
+    // The API's account: 1,300 new, 100 written to the cache, 1,200 read from it. The file has
+    // 2,600.
     let total = conclusion.usage.unwrap().total;
     assert_eq!(total.input_tokens, Some(1300));
     assert_eq!(total.cache_creation_tokens, Some(100));
     assert_eq!(total.cache_read_tokens, Some(1200));
 }
 
-/// After SIGTERM during a call it exits with 0.
+/// The CLI exits with 0 after SIGTERM during a call.
 #[test]
-fn a_run_that_was_ended_at_its_limit_is_not_done() {
+fn run_that_was_ended_at_its_limit_is_not_done() {
     let stdout = r#"
 {"type":"assistant.turn_start","data":{"turnId":"0"}}
 {"type":"model.call_start","data":{"turnId":"0","model":"gpt-fake"}}
@@ -79,50 +79,50 @@ fn a_run_that_was_ended_at_its_limit_is_not_done() {
 }
 
 #[test]
-fn refused_credentials_a_rate_limit_and_a_spent_quota_are_told_apart() {
+fn api_failures_are_classified() {
     assert_snapshot!(read(recorded!("401.jsonl"), "", exited(1)), @r#"
     started Some("gpt-fake") None false
-    note the API call is tried again: transient_auth_error
-    note the API call is tried again: transient_auth_error
+    note API call retried: transient_auth_error
+    note API call retried: transient_auth_error
     = auth
     ! COPILOT_AUTH_FAILED: Copilot is not authenticated: status 401: Authentication failed with p…
     # model Some("gpt-fake") turns Some(1) retries 2 unknown 0 malformed 0 denied 0
     "#);
     assert_snapshot!(read(recorded!("429.jsonl"), "", exited(1)), @r#"
     started Some("gpt-fake") None false
-    note the API call is tried again: rate_limit
-    note the API call is tried again: rate_limit
-    note the API call is tried again: rate_limit
-    note the API call is tried again: rate_limit
-    note the API call is tried again: rate_limit
+    note API call retried: rate_limit
+    note API call retried: rate_limit
+    note API call retried: rate_limit
+    note API call retried: rate_limit
+    note API call retried: rate_limit
     = rate_limit
     ! COPILOT_RATE_LIMIT: the API's rate limit was hit: status 429: Failed to get response from …
     # model Some("gpt-fake") turns Some(1) retries 5 unknown 0 malformed 0 denied 0
     "#);
     assert_snapshot!(read(recorded!("quota.jsonl"), "", exited(1)), @r#"
     started Some("gpt-fake") None false
-    note the API call is tried again: rate_limit
-    note the API call is tried again: rate_limit
-    note the API call is tried again: rate_limit
-    note the API call is tried again: rate_limit
-    note the API call is tried again: rate_limit
+    note API call retried: rate_limit
+    note API call retried: rate_limit
+    note API call retried: rate_limit
+    note API call retried: rate_limit
+    note API call retried: rate_limit
     = quota
-    ! COPILOT_QUOTA: the account's credit or quota is used up: status 429: Failed to get re…
+    ! COPILOT_QUOTA: the account's credit or quota is exhausted: status 429: Failed to get …
     # model Some("gpt-fake") turns Some(1) retries 5 unknown 0 malformed 0 denied 0
     "#);
 }
 
 #[test]
-fn a_stream_that_breaks_off_is_the_network_and_an_empty_reply_is_not() {
+fn closed_stream_is_a_network_failure_and_an_empty_reply_is_not() {
     assert_snapshot!(read(recorded!("cut.jsonl"), "", exited(1)), @r#"
     started Some("gpt-fake") None false
-    note the API call is tried again: streaming_error
-    note the API call is tried again: streaming_error
-    note the API call is tried again: streaming_error
-    note the API call is tried again: streaming_error
-    note the API call is tried again: streaming_error
+    note API call retried: streaming_error
+    note API call retried: streaming_error
+    note API call retried: streaming_error
+    note API call retried: streaming_error
+    note API call retried: streaming_error
     = network
-    ! COPILOT_NETWORK: the API could not be reached or failed: the connection failed: Failed …
+    ! COPILOT_NETWORK: the API is unreachable or failed: the connection failed: Failed to get…
     # model Some("gpt-fake") turns Some(1) retries 5 unknown 0 malformed 0 denied 0
     "#);
     assert_snapshot!(read(recorded!("empty.jsonl"), "", exited(1)), @r#"
@@ -134,7 +134,7 @@ fn a_stream_that_breaks_off_is_the_network_and_an_empty_reply_is_not() {
 }
 
 #[test]
-fn an_api_that_hangs_is_a_timeout() {
+fn hanging_api_is_a_timeout() {
     assert_snapshot!(read(recorded!("hang.jsonl"), "", replay::ended(EndedBy::IdleLimit)), @r#"
     started Some("gpt-fake") None false
     = timeout
@@ -144,7 +144,7 @@ fn an_api_that_hangs_is_a_timeout() {
 }
 
 #[test]
-fn being_cut_off_while_it_tries_again_is_what_it_tries_again_for() {
+fn limit_during_retries_has_the_cause_of_the_retries() {
     let lines: Vec<_> = recorded!("429.jsonl").lines().collect();
     let until_retry = lines.iter().position(|line| line.contains("turn_retry"));
     let cut = lines[..=until_retry.unwrap()].join("\n");
@@ -153,7 +153,7 @@ fn being_cut_off_while_it_tries_again_is_what_it_tries_again_for() {
 }
 
 #[test]
-fn a_denied_tool_is_counted() {
+fn denied_tool_is_counted() {
     let line = r#"{"type":"tool.execution_complete","data":{"toolCallId":"a","success":false,"error":{"message":"The user rejected this tool call.","code":"denied"}}}"#;
     let shown = read(line, "", exited(0));
     assert!(shown.contains("denied 1"), "{shown}");
@@ -161,7 +161,7 @@ fn a_denied_tool_is_counted() {
 }
 
 #[test]
-fn the_prompt_comes_on_standard_input_and_all_is_allowed() {
+fn prompt_is_on_standard_input_and_all_tools_are_allowed() {
     let launch = replay::launch(
         &COPILOT,
         "model: gpt-x\nagent_name: reviewer\nreasoning_effort: high\nargs: [--plain-diff]",
@@ -176,7 +176,7 @@ fn the_prompt_comes_on_standard_input_and_all_is_allowed() {
 }
 
 #[test]
-fn an_endpoint_is_a_provider_of_its_own() {
+fn endpoint_is_a_custom_provider() {
     let endpoint = endpoint();
     let env = |model: &str| {
         let yaml = format!("model: {model}");
@@ -201,18 +201,18 @@ fn an_endpoint_is_a_provider_of_its_own() {
     ");
     let none = replay::launch(&COPILOT, "{}", HELP, Some(&endpoint));
     let message = none.err().unwrap().to_string();
-    assert_eq!(message, "Copilot behind the gateway needs a `model`");
+    assert_eq!(message, "Copilot requires a `model` with the gateway");
 }
 
 #[test]
-fn options_of_other_agents_are_refused_by_name() {
+fn options_of_other_agents_are_refused() {
     let refused = configure(&COPILOT, "allowed_tools: [Read]\ntemperature: 0.5").err();
     assert_snapshot!(refused.unwrap().join("\n"), @r"
-    Copilot has no option for `allowed_tools` (use `args: [--deny-tool=TOOL]` for what it may not use)
-    Copilot has no option for `temperature` (leave it out)
+    Copilot has no option for `allowed_tools` (use `args: [--deny-tool=TOOL]` to forbid tools)
+    Copilot has no option for `temperature` (remove it)
     ");
     let refused = configure(&COPILOT, "mcp_config: ../mcp.json").err();
-    assert_snapshot!(refused.unwrap().join("\n"), @"mcp_config `../mcp.json` cannot be used: it must not contain `..` (name a file in the folder of the test case)");
+    assert_snapshot!(refused.unwrap().join("\n"), @"invalid mcp_config `../mcp.json`: it must not contain `..` (use a file in the folder of the test case)");
 }
 
 proptest! {

@@ -1,5 +1,5 @@
-//! Reads the events of `gemini --output-format stream-json`. It tries failed calls again for
-//! minutes and tells of that on standard error only.
+//! Reads the events of `gemini --output-format stream-json`. It retries failed calls for minutes
+//! and reports that on standard error only.
 
 use proctor_record::{
     outcome::Ending,
@@ -16,9 +16,9 @@ use super::super::{
     verdict::End,
 };
 
-/// The response comes in pieces of one message; a longer one is reported in parts.
+/// The maximum size of a message; a longer one is reported in parts.
 const MAX_MESSAGE_BYTES: usize = 64 << 10;
-/// Its exit code without usable credentials.
+/// The exit code without valid credentials.
 const NO_CREDENTIALS: i32 = 41;
 
 /// Reads one `gemini`.
@@ -28,7 +28,7 @@ pub(super) struct GeminiReader {
     usage: Option<Usage>,
     /// The pieces of the answer so far.
     answer: String,
-    /// The last thing that it called an error.
+    /// The last error message.
     complaint: String,
     is_looping: bool,
 }
@@ -65,17 +65,14 @@ impl GeminiReader {
         self.usage = usage(&event["stats"]);
         self.transcript.end = self.end(event);
         if let Some(stats) = event.get("stats") {
-            host.event(SessionEvent::Progress {
-                input_tokens: number(stats, "/input_tokens").unwrap_or_default(),
-                output_tokens: output(stats).unwrap_or_default(),
-            });
+            tokens(stats).report(host);
         }
     }
 
-    /// A run that was stopped in a loop says `success`, too.
+    /// How the run ended. A run that was stopped in a loop reports `success`, too.
     fn end(&self, event: &Value) -> End {
         if self.is_looping {
-            return End::gave_up("LOOP", "found itself in a loop and stopped");
+            return End::gave_up("LOOP", "detected a loop and stopped");
         }
         if text(event, "/status") == Some("success") {
             return End::Done;
@@ -123,18 +120,18 @@ impl Reader for GeminiReader {
         }
     }
 
-    /// `Attempt 1 failed with status 429. Retrying with backoff...`
+    /// Parses `Attempt 1 failed with status 429. Retrying with backoff...`
     fn stderr(&mut self, line: &[u8], host: &mut dyn SessionHost) {
-        let told = String::from_utf8_lossy(line);
-        let is_retry = told.starts_with("Attempt ") && told.contains("Retrying");
+        let stated = String::from_utf8_lossy(line);
+        let is_retry = stated.starts_with("Attempt ") && stated.contains("Retrying");
         if is_retry {
-            let status = told.split_once("failed with status ");
+            let status = stated.split_once("failed with status ");
             let status = status.and_then(|(_, after)| after.get(..3)?.parse().ok());
-            let note = told.split_inclusive("...").next().unwrap_or_default();
+            let note = stated.split_inclusive("...").next().unwrap_or_default();
             self.transcript.retry(note, host);
             self.transcript.end = End::Retrying(ApiFault {
                 status,
-                message: told.clone().into_owned(),
+                message: stated.clone().into_owned(),
             });
         }
         self.transcript.stderr(line, host);
@@ -150,7 +147,7 @@ impl Reader for GeminiReader {
             (end @ End::Open, Some(NO_CREDENTIALS)) if ending.ended_by.is_none() => {
                 *end = End::Failed(ApiFault {
                     status: Some(401),
-                    message: "it has no usable credentials".to_owned(),
+                    message: "no valid credentials".to_owned(),
                 });
             }
             _ => {}
@@ -159,7 +156,7 @@ impl Reader for GeminiReader {
     }
 }
 
-/// It exits with what is left of the API's status: 401 becomes 145.
+/// The API status from the exit code, which is the status modulo 256: 401 becomes 145.
 fn status_of(code: i32) -> Option<u64> {
     let code = u64::try_from(code).ok()?;
     (144..256).contains(&code).then_some(code + 256)
@@ -172,11 +169,11 @@ fn tool_result(event: &Value, host: &mut dyn SessionHost) {
     } else {
         Failed::No
     };
-    let told = text(event, "/error/message").or(text(event, "/output"));
-    answer(host, id, told.unwrap_or_default(), failed);
+    let stated = text(event, "/error/message").or(text(event, "/output"));
+    answer(host, id, stated.unwrap_or_default(), failed);
 }
 
-/// A failed call as the CLI words it: `[API Error: 401 …]`, or with the API's own JSON inside.
+/// A failed call in the CLI's format: `[API Error: 401 …]`, or with the API's own JSON inside.
 pub(in super::super) fn fault(message: &str) -> ApiFault {
     let inner = message.strip_prefix("[API Error: ").unwrap_or(message);
     let first = inner.lines().next().unwrap_or_default();
@@ -188,21 +185,21 @@ pub(in super::super) fn fault(message: &str) -> ApiFault {
         };
     }
     if first == "terminated" {
-        // All that its HTTP client says when a connection is cut.
-        return ApiFault::said("the connection was cut");
+        // The only message of its HTTP client for a closed connection.
+        return ApiFault::said("the connection was closed");
     }
-    let told = first.split_once(' ').and_then(|(status, rest)| {
+    let stated = first.split_once(' ').and_then(|(status, rest)| {
         let status: u64 = status.parse().ok()?;
         (400..600).contains(&status).then_some((status, rest))
     });
     ApiFault {
-        status: told.map(|(status, _)| status),
-        message: told.map_or(first, |(_, rest)| rest).to_owned(),
+        status: stated.map(|(status, _)| status),
+        message: stated.map_or(first, |(_, rest)| rest).to_owned(),
     }
 }
 
-/// The CLI counts cached tokens as input, and leaves thoughts out of the output but not out of
-/// the total.
+/// Converts the figures. The CLI counts cached tokens as input, and excludes thoughts from the
+/// output but not from the total.
 fn usage(stats: &Value) -> Option<Usage> {
     let models = stats.get("models").and_then(Value::as_object);
     let models = models.into_iter().flatten();

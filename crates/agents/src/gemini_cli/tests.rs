@@ -1,4 +1,4 @@
-//! Recorded sessions of Gemini CLI 0.61.0, and what it is launched with.
+//! Tests of recorded sessions of Gemini CLI 0.61.0, and of launches.
 
 use insta::assert_snapshot;
 use proctor_record::outcome::{EndedBy, Ending, Outcome};
@@ -20,7 +20,7 @@ macro_rules! sample {
 }
 
 const EDIT: &str = sample!("edit");
-/// The text on standard error during retries. There is no other report of them.
+/// The text on standard error during retries, which are not reported elsewhere.
 const RETRIES: &str = "YOLO mode is enabled. All tool calls will be automatically approved.
 Attempt 1 failed with status 429. Retrying with backoff... _ApiError: {\"error\":{\"code\":429,\"message\":\"Rate limit reached for requests\",\"status\":\"RESOURCE_EXHAUSTED\"}}
     at throwErrorIfNotOK (chunk.js:267833:24)
@@ -30,7 +30,7 @@ Attempt 1 failed with status 429. Retrying with backoff... _ApiError: {\"error\"
 const UNREACHABLE: &str = "Attempt 4 failed. Retrying with backoff... Error: exception TypeError: fetch failed sending request";
 
 #[test]
-fn a_recorded_edit_gives_the_conversation_and_figures_in_our_convention() {
+fn recorded_edit_is_read_with_normalised_figures() {
     assert_snapshot!(replay(&GEMINI, EDIT, exited(0)), @r#"
     started Some("gemini-2.5-pro") None true
     User Text: Create hello.txt
@@ -38,7 +38,7 @@ fn a_recorded_edit_gives_the_conversation_and_figures_in_our_convention() {
     call write_file {"content":"hello\n","file_path":"/repo/hello.txt"}
     result error=false
     Assistant Text: Wrote hello.txt for "you" 🎉.
-    progress 2500/70
+    progress 1300/70
     = completed
     $ in Some(1300) out Some(70) read Some(1200) write None nanos None ResultEvent lower_bound=false
     $ gemini-2.5-pro: in Some(1300)
@@ -47,7 +47,7 @@ fn a_recorded_edit_gives_the_conversation_and_figures_in_our_convention() {
 }
 
 #[test]
-fn a_failed_tool_says_why() {
+fn failed_tool_has_its_error() {
     assert_snapshot!(replay(&GEMINI, sample!("failed-tool"), exited(0)), @r#"
     started Some("gemini-2.5-pro") None true
     User Text: Create hello.txt
@@ -55,7 +55,7 @@ fn a_failed_tool_says_why() {
     call read_file {"file_path":"missing.txt"}
     result error=true File not found: /repo/missing.txt
     Assistant Text: Wrote hello.txt for "you" 🎉.
-    progress 2500/70
+    progress 1300/70
     = completed
     $ in Some(1300) out Some(70) read Some(1200) write None nanos None ResultEvent lower_bound=false
     $ gemini-2.5-pro: in Some(1300)
@@ -73,7 +73,7 @@ fn check(output: &str, stderr: &str, ending: Ending, expect: (Outcome, &str)) {
 }
 
 #[test]
-fn every_failure_has_its_class() {
+fn failures_are_classified() {
     let auth = (Outcome::Auth, "GEMINI_AUTH_FAILED");
     check(sample!("401"), "", exited(145), auth);
     check("", "Please set an Auth method", exited(41), auth);
@@ -98,7 +98,7 @@ fn every_failure_has_its_class() {
 }
 
 #[test]
-fn the_exit_code_tells_the_status_that_the_message_leaves_out() {
+fn exit_code_has_the_status_if_the_message_does_not() {
     check(
         sample!("429"),
         RETRIES,
@@ -108,7 +108,7 @@ fn the_exit_code_tells_the_status_that_the_message_leaves_out() {
 }
 
 #[test]
-fn limits_of_its_own_are_giving_up_whatever_the_status_says() {
+fn own_limits_are_giving_up_regardless_of_the_status() {
     check(
         sample!("loop"),
         "",
@@ -123,16 +123,16 @@ fn limits_of_its_own_are_giving_up_whatever_the_status_says() {
     );
 }
 
-/// Nothing in its output tells: only who carries the stream can know.
+/// The output does not show it; only the gateway can detect it.
 #[test]
-fn an_answer_that_was_cut_off_is_taken_for_a_whole_one() {
+fn truncated_answer_looks_complete() {
     check(sample!("cut"), "", exited(0), (Outcome::Completed, ""));
     let (conclusion, _) = conclude(&GEMINI, sample!("cut"), "", exited(0));
     assert_eq!(conclusion.final_text.as_deref(), Some("half a w"));
 }
 
 #[test]
-fn exit_0_without_a_result_is_no_success() {
+fn exit_0_without_a_result_is_not_a_success() {
     let hang = sample!("hang");
     check(
         hang,
@@ -150,18 +150,18 @@ fn exit_0_without_a_result_is_no_success() {
 }
 
 #[test]
-fn what_it_was_trying_again_when_it_was_ended_is_the_cause() {
+fn limit_during_retries_has_the_cause_of_the_retries() {
     let cut = ended(EndedBy::WallLimit);
     check("", RETRIES, cut, (Outcome::RateLimit, "GEMINI_RATE_LIMIT"));
     check("", UNREACHABLE, cut, (Outcome::Network, "GEMINI_NETWORK"));
-    let (conclusion, told) = conclude(&GEMINI, "", RETRIES, cut);
+    let (conclusion, stated) = conclude(&GEMINI, "", RETRIES, cut);
     assert_eq!(conclusion.counts.retries, 1);
     let note = "note Attempt 1 failed with status 429. Retrying with backoff...";
-    assert!(told.contains(note), "{}", told);
+    assert!(stated.contains(note), "{}", stated);
 }
 
 #[test]
-fn it_is_launched_with_every_tool_and_the_prompt_on_standard_input() {
+fn launch_has_all_tools_and_the_prompt_on_stdin() {
     let config = json!({"prompt": "x", "model": "gemini-2.5-pro", "max_turns": 7,
         "append_system_prompt": "Say moo.", "system_prompt": "You are a cow.\n", "args": ["-d"]});
     let prompt = "ä".repeat(1_000_000);
@@ -186,7 +186,7 @@ fn it_is_launched_with_every_tool_and_the_prompt_on_standard_input() {
 }
 
 #[test]
-fn the_gateway_comes_by_environment_and_a_login_without_a_key() {
+fn gateway_is_set_by_environment_variables() {
     let config = json!({"prompt": "x"});
     let start = Start {
         endpoint: Some(endpoint()),
@@ -209,14 +209,14 @@ fn the_gateway_comes_by_environment_and_a_login_without_a_key() {
 }
 
 #[test]
-fn what_it_cannot_honour_is_refused_by_name() {
+fn unsupported_options_are_refused() {
     let config = json!({"prompt": "x", "mcp_config": "a.json", "allowed_tools": ["Read"]});
     assert_snapshot!(refusals(&GEMINI, &config), @"
-    Gemini CLI has no option for `allowed_tools` (leave it out: every tool is allowed in the trial's own workspace)
-    Gemini CLI has no option for `mcp_config` (put `mcpServers` into `.gemini/settings.json` of the repo)
+    Gemini CLI has no option for `allowed_tools` (remove it: all tools are allowed in the trial's workspace)
+    Gemini CLI has no option for `mcp_config` (add `mcpServers` to `.gemini/settings.json` of the repo)
     ");
     assert_snapshot!(refusals(&GEMINI, json!({"prompt": "x", "max_turns": 0})), @"
-    `max_turns` is at least 1 ()
+    `max_turns` must be at least 1 ()
     ");
     let old = Start {
         help: "Usage: gemini --yolo",

@@ -1,4 +1,4 @@
-//! mini-swe-agent: trajectories recorded from 2.4.6, what is launched, what is refused.
+//! Tests of mini-swe-agent: trajectories recorded from 2.4.6, launches and refused settings.
 
 use insta::assert_snapshot;
 use proctor_record::outcome::EndedBy;
@@ -29,7 +29,7 @@ fn read(trajectory: &str, ending: Ending) -> String {
 }
 
 #[test]
-fn an_edit_is_read_from_the_trajectory_and_its_answers_are_summed() {
+fn edit_is_read_from_the_trajectory_with_summed_usage() {
     assert_snapshot!(read(EDIT, exited(0)), @r#"
     note mini-swe-agent (step 1, $0.00)
     started Some("openai/gpt-4o") Some("2.4.6") false
@@ -41,7 +41,7 @@ fn an_edit_is_read_from_the_trajectory_and_its_answers_are_summed() {
     result error=false
     Assistant Text: All done.
     call bash {"command":"echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"}
-    progress 2500/70
+    progress 1300/70
     result error=false action was not executed
     = completed
     $ in Some(1300) out Some(70) read Some(1200) write None nanos Some(5450000) Sidecar lower_bound=false
@@ -50,7 +50,7 @@ fn an_edit_is_read_from_the_trajectory_and_its_answers_are_summed() {
 }
 
 #[test]
-fn a_recorded_trajectory_reads_the_same() {
+fn recorded_trajectory_is_read() {
     let recorded = Recorded {
         stdout: EDIT,
         ending: exited(0),
@@ -65,7 +65,7 @@ fn a_recorded_trajectory_reads_the_same() {
 }
 
 #[test]
-fn its_exit_status_tells_what_its_exit_code_does_not() {
+fn exit_status_of_the_trajectory_decides() {
     assert_snapshot!(read(recorded!("401.json"), exited(1)), @r#"
     note mini-swe-agent (step 1, $0.00)
     started Some("openai/gpt-4o") Some("2.4.6") false
@@ -93,7 +93,7 @@ fn its_exit_status_tells_what_its_exit_code_does_not() {
     User Text: Tool call error:⏎⏎<error>⏎No tool calls found in the response. Every r…
     User Text: Tool call error:⏎⏎<error>⏎No tool calls found in the response. Every r…
     = gave_up
-    ! MINI_NO_TOOL_CALL: mini-swe-agent got no tool call from the model, again and again
+    ! MINI_NO_TOOL_CALL: mini-swe-agent got repeated answers without a tool call
     $ in None out None read None write None nanos Some(9000000) Sidecar lower_bound=true
     # model Some("openai/gpt-4o") turns Some(3) retries 0 unknown 0 malformed 0 denied 0
     "#);
@@ -102,7 +102,7 @@ fn its_exit_status_tells_what_its_exit_code_does_not() {
 }
 
 #[test]
-fn without_a_trajectory_it_is_a_timeout_or_no_result() {
+fn missing_trajectory_is_a_timeout_or_no_result() {
     let shown = read("", ended(EndedBy::WallLimit));
     assert!(shown.contains("= timeout"), "{shown}");
     let shown = read("{", exited(0));
@@ -110,7 +110,7 @@ fn without_a_trajectory_it_is_a_timeout_or_no_result() {
 }
 
 #[test]
-fn the_prompt_and_the_limits_go_into_a_config_file() {
+fn prompt_and_limits_are_in_a_config_file() {
     let yaml = "model: gpt-x\nmax_turns: 5\ncost_limit: 1.5\ntemperature: 0\nmax_tokens: 100";
     let launch = replay::launch(&MINI, yaml, "", None).unwrap();
     assert_snapshot!(launch.argv.join(" "), @"/bin/cli --yolo --exit-immediately -o /scratch/trajectory.json -c mini.yaml -c /scratch/mini.yaml");
@@ -122,18 +122,18 @@ fn the_prompt_and_the_limits_go_into_a_config_file() {
 }
 
 #[test]
-fn what_it_cannot_honour_is_refused_by_name() {
+fn unsupported_options_are_refused() {
     let refused = configure(&MINI, "model: gpt-x\nallowed_tools: [Read]\ntransport: pty").err();
     assert_snapshot!(refused.unwrap().join("\n"), @r"
-    mini-swe-agent has no option for `allowed_tools` (leave it out: its only tool is the shell)
-    mini-swe-agent has no option for `transport` (leave it out)
+    mini-swe-agent has no option for `allowed_tools` (remove it: its only tool is the shell)
+    mini-swe-agent has no option for `transport` (remove it)
     ");
     let refused = configure(&MINI, "{}").err();
-    assert_snapshot!(refused.unwrap().join("\n"), @"mini-swe-agent needs a `model` (name one, such as `anthropic/claude-sonnet-4-5`)");
+    assert_snapshot!(refused.unwrap().join("\n"), @"mini-swe-agent requires `model` (add one, such as `anthropic/claude-sonnet-4-5`)");
     let refused = configure(&MINI, "model: gpt-x\ntemperature: 3\nmax_turns: 0").err();
     assert_snapshot!(refused.unwrap().join("\n"), @r"
-    `temperature` is a number from 0 to 2 ()
-    `max_turns` is at least 1 ()
+    `temperature` must be from 0 to 2 ()
+    `max_turns` must be at least 1 ()
     ");
 }
 

@@ -1,4 +1,4 @@
-//! OpenCode: sessions recorded from 1.18.33, what is launched, what is refused.
+//! Tests of OpenCode: sessions recorded from 1.18.33, launches and refused settings.
 
 use insta::assert_snapshot;
 use proctor_record::outcome::EndedBy;
@@ -34,7 +34,7 @@ fn read(stdout: &str, ending: Ending) -> String {
 }
 
 #[test]
-fn an_edit_is_read_and_its_steps_are_summed() {
+fn edit_is_read_with_summed_steps() {
     assert_snapshot!(read(EDIT, exited(0)), @r#"
     started None None true
     Assistant Text: I will write the file.
@@ -42,7 +42,7 @@ fn an_edit_is_read_and_its_steps_are_summed() {
     result error=false (no output)
     progress 1000/50
     Assistant Text: Wrote hello.txt.
-    progress 2500/70
+    progress 1300/70
     = completed
     $ in Some(1300) out Some(70) read Some(1200) write Some(0) nanos Some(2120000) Messages lower_bound=false
     # model None turns Some(2) retries 0 unknown 0 malformed 0 denied 0
@@ -50,7 +50,7 @@ fn an_edit_is_read_and_its_steps_are_summed() {
 }
 
 #[test]
-fn refused_credentials_a_rate_limit_and_a_spent_quota_are_told_apart() {
+fn api_failures_are_classified() {
     assert_snapshot!(read(session!("401"), exited(1)), @r"
     started None None true
     = auth
@@ -66,49 +66,49 @@ fn refused_credentials_a_rate_limit_and_a_spent_quota_are_told_apart() {
     assert_snapshot!(read(session!("quota"), exited(1)), @r"
     started None None true
     = quota
-    ! OPENCODE_QUOTA: the account's credit or quota is used up: status 429: APIError: You ex…
+    ! OPENCODE_QUOTA: the account's credit or quota is exhausted: status 429: APIError: You …
     # model None turns None retries 0 unknown 0 malformed 0 denied 0
     ");
 }
 
 #[test]
-fn an_empty_reply_is_no_success_though_it_exits_with_0() {
+fn empty_reply_with_exit_0_is_not_a_success() {
     assert_snapshot!(read(session!("empty"), exited(0)), @r"
     started None None true
     progress 1000/50
     = agent_error
-    ! OPENCODE_NO_RESULT: OpenCode ended without a result, which is not a success whatever its e…
+    ! OPENCODE_NO_RESULT: OpenCode ended without a result, which is a failure regardless of its …
     $ in Some(1000) out Some(50) read Some(0) write Some(0) nanos Some(1500000) Messages lower_bound=true
     # model None turns Some(1) retries 0 unknown 0 malformed 0 denied 0
     ");
 }
 
 #[test]
-fn a_stream_that_breaks_off_again_and_again_is_ended() {
+fn repeatedly_closed_stream_is_ended() {
     assert_snapshot!(read(session!("cut"), replay::ended(EndedBy::Session)), @r"
     started None None true
     Assistant Text: I will
-    note no answer from the API; asking again
+    note no answer from the API; retrying
     Assistant Text: I will
-    note no answer from the API; asking again
+    note no answer from the API; retrying
     Assistant Text: I will
-    note no answer from the API; asking again
+    note no answer from the API; retrying
     Assistant Text: I will
-    note no answer from the API; asking again
+    note no answer from the API; retrying
     Assistant Text: I will
-    note no answer from the API; asking again
+    note no answer from the API; retrying
     end within 0ns
     Assistant Text: I will
-    note no answer from the API; asking again
+    note no answer from the API; retrying
     end within 0ns
     = network
-    ! OPENCODE_NETWORK: the API could not be reached or failed: the connection broke off, or t…
+    ! OPENCODE_NETWORK: the API is unreachable or failed: the connection was closed, or the an…
     # model None turns None retries 6 unknown 0 malformed 0 denied 0
     ");
 }
 
 #[test]
-fn silence_up_to_the_idle_limit_is_a_timeout() {
+fn idle_limit_is_a_timeout() {
     assert_snapshot!(read("", replay::ended(EndedBy::IdleLimit)), @r"
     = timeout
     ! OPENCODE_TIMEOUT: timeout: OpenCode was ended by the idle limit before it was done
@@ -117,7 +117,7 @@ fn silence_up_to_the_idle_limit_is_a_timeout() {
 }
 
 #[test]
-fn the_prompt_comes_on_standard_input_and_nothing_is_shared_or_updated() {
+fn prompt_is_on_stdin_and_sharing_is_off() {
     let launch = replay::launch(&OPENCODE, "model: claude-x\nvariant: high", HELP, None).unwrap();
     assert_snapshot!(launch.argv.join(" "), @"/bin/cli run --format json --title proctor --auto --thinking --model anthropic/claude-x --variant high");
     assert_eq!(launch.input, Input::Bytes(b"Say \"hi\"\n$HOME".to_vec()));
@@ -135,7 +135,7 @@ fn the_prompt_comes_on_standard_input_and_nothing_is_shared_or_updated() {
 }
 
 #[test]
-fn an_endpoint_stands_in_the_config_and_its_key_in_the_environment() {
+fn endpoint_is_in_the_config_and_its_key_in_the_environment() {
     let endpoint = endpoint();
     let config = |model: &str| {
         let yaml = format!("model: {model}");
@@ -151,12 +151,12 @@ fn an_endpoint_stands_in_the_config_and_its_key_in_the_environment() {
         .unwrap();
     assert_eq!(
         none.to_string(),
-        "OpenCode behind the gateway needs a `model`"
+        "OpenCode requires a `model` with the gateway"
     );
 }
 
 #[test]
-fn options_of_other_agents_are_refused_by_name() {
+fn options_of_other_agents_are_refused() {
     let refused = configure(&OPENCODE, "temperature: 0.5\nmax_turns: 3\nagent_name: x").err();
     assert_snapshot!(refused.unwrap().join("\n"), @r"
     OpenCode has no option for `agent_name` (use `args: [--agent, NAME]` with an agent that the repo defines)
@@ -164,11 +164,11 @@ fn options_of_other_agents_are_refused_by_name() {
     OpenCode has no option for `temperature` (set `agent.build.temperature` in the repo's opencode.json)
     ");
     let refused = configure(&OPENCODE, "model: sonnet").err();
-    assert_snapshot!(refused.unwrap().join("\n"), @"OpenCode does not know the maker of `sonnet` (write `provider/name`, such as `anthropic/claude-sonnet-4-5`)");
+    assert_snapshot!(refused.unwrap().join("\n"), @"OpenCode cannot determine the maker of `sonnet` (write `provider/name`, such as `anthropic/claude-sonnet-4-5`)");
 }
 
 #[test]
-fn a_version_without_an_option_says_so() {
+fn missing_option_of_a_version_is_reported() {
     let launch = replay::launch(&OPENCODE, "variant: high", "--format --model", None);
     let error = launch.err().unwrap();
     assert_eq!(error.to_string(), "cli 1.2.3 has no option --variant");

@@ -1,5 +1,5 @@
-//! Reads the events of `qwen --output-format stream-json`. They look like Claude Code's and
-//! mean other things: input includes cached tokens, and a run that is cut short has no result.
+//! Reads the events of `qwen --output-format stream-json`. They look like Claude Code's with other
+//! meanings: input includes cached tokens, and an interrupted run has no result.
 
 use proctor_record::{
     outcome::Ending,
@@ -17,9 +17,9 @@ use super::super::{
     verdict::End,
 };
 
-/// Only for a rate limit or an overload does it wait this long before it tries again.
+/// The minimum wait before a retry that indicates a rate limit or an overload.
 const RATE_LIMIT_WAIT_MS: u64 = 60_000;
-/// Its exit codes at a limit of its own; there is no result event then.
+/// The exit codes at its own limits; there is no result event then.
 const TURN_LIMIT: i32 = 53;
 const BUDGET: i32 = 55;
 
@@ -27,7 +27,7 @@ const BUDGET: i32 = 55;
 #[derive(Default)]
 pub(super) struct QwenReader {
     transcript: Transcript,
-    /// Added up from messages.
+    /// The sum over messages.
     so_far: Tokens,
     /// Its own account at the end.
     account: Option<Usage>,
@@ -45,12 +45,9 @@ impl QwenReader {
     fn retry(&mut self, event: &Value, host: &mut dyn SessionHost) {
         let wait = number(event, "/data/delayMs").unwrap_or_default();
         let (note, message) = if wait >= RATE_LIMIT_WAIT_MS {
-            (
-                "API call tried again after a minute",
-                "rate limit or overload",
-            )
+            ("API call retried after a minute", "rate limit or overload")
         } else {
-            ("API call tried again", "")
+            ("API call retried", "")
         };
         self.transcript.retry(note, host);
         self.transcript.end = End::Retrying(ApiFault::said(message));
@@ -92,7 +89,8 @@ impl QwenReader {
         }
     }
 
-    /// The CLI puts its own words about a failed call where the model speaks.
+    /// Reports a message. The CLI writes its own text about a failed call as a message of the
+    /// model.
     fn said(&mut self, said: &str, parent: Option<&str>, host: &mut dyn SessionHost) {
         if said.starts_with("[API Error: ") {
             host.event(SessionEvent::Note(said));
@@ -129,7 +127,7 @@ impl Reader for QwenReader {
             ("assistant", _) => self.assistant(event, host),
             ("user", _) => self.blocks(event, host),
             ("result", _) => self.result(event, host),
-            // Pieces of what comes whole, and the bookkeeping of goals.
+            // Parts of complete messages, and bookkeeping of goals.
             ("stream_event", _) => {}
             _ => self.transcript.counts.unknown_events += 1,
         }
@@ -139,7 +137,7 @@ impl Reader for QwenReader {
         if self.transcript.end == End::Open && ending.ended_by.is_none() {
             self.transcript.end = match ending.code {
                 Some(TURN_LIMIT) => End::gave_up("MAX_TURNS", "reached its turn limit (max_turns)"),
-                Some(BUDGET) => End::gave_up("BUDGET", "reached a limit that its arguments set"),
+                Some(BUDGET) => End::gave_up("BUDGET", "reached a limit of its arguments"),
                 _ => End::Open,
             };
         }
@@ -159,7 +157,7 @@ fn end(result: &Value) -> End {
     }
     let message = text(result, "/error/message").unwrap_or_default();
     if message.starts_with("Loop detection halted") {
-        return End::gave_up("LOOP", "found itself in a loop and stopped");
+        return End::gave_up("LOOP", "detected a loop and stopped");
     }
     End::Failed(fault(message))
 }
@@ -187,7 +185,7 @@ fn tool_result(block: &Value, host: &mut dyn SessionHost) {
     }
 }
 
-/// Input includes what was cached.
+/// Converts the figures: input includes cached tokens.
 fn tokens(usage: &Value) -> Tokens {
     let tokens = Tokens {
         input: number(usage, "/input_tokens"),

@@ -1,4 +1,4 @@
-//! Recorded sessions of Qwen Code 0.24.4, and what it is launched with.
+//! Tests of recorded sessions of Qwen Code 0.24.4, and of launches.
 
 use insta::assert_snapshot;
 use proctor_record::outcome::{EndedBy, Ending, Outcome};
@@ -22,16 +22,16 @@ macro_rules! sample {
 const EDIT: &str = sample!("edit");
 
 #[test]
-fn a_recorded_edit_gives_the_conversation_and_figures_in_our_convention() {
+fn recorded_edit_is_read_with_normalised_figures() {
     assert_snapshot!(replay(&QWEN, EDIT, exited(0)), @r#"
     started Some("qwen3-coder-plus") Some("0.24.4") true
     Assistant Thinking: Let me think.
     Assistant Text: I will write the file.
     call write_file {"content":"hello\n","file_path":"/repo/hello.txt"}
-    progress 1000/50
+    progress 800/50
     result error=false Successfully created and wrote to new file: /repo/hello.txt.
     Assistant Text: Wrote hello.txt for "you" 🎉.
-    progress 2500/70
+    progress 1300/70
     = completed
     $ in Some(1300) out Some(70) read Some(1200) write None nanos None ResultEvent lower_bound=false
     # model Some("qwen3-coder-plus") turns Some(2) retries 0 unknown 0 malformed 0 denied 0
@@ -42,30 +42,30 @@ fn a_recorded_edit_gives_the_conversation_and_figures_in_our_convention() {
 }
 
 #[test]
-fn a_failed_tool_says_why() {
+fn failed_tool_has_its_error() {
     assert_snapshot!(replay(&QWEN, sample!("failed-tool"), exited(0)), @r#"
     started Some("qwen3-coder-plus") Some("0.24.4") true
     Assistant Thinking: Let me think.
     Assistant Text: I will write the file.
     call read_file {"absolute_path":"/missing.txt","file_path":"/missing.txt"}
-    progress 1000/50
+    progress 800/50
     result error=true File not found: /missing.txt
     Assistant Text: Wrote hello.txt for "you" 🎉.
-    progress 2500/70
+    progress 1300/70
     = completed
     $ in Some(1300) out Some(70) read Some(1200) write None nanos None ResultEvent lower_bound=false
     # model Some("qwen3-coder-plus") turns Some(2) retries 0 unknown 0 malformed 0 denied 0
     "#);
-    let (_, told) = conclude(&QWEN, sample!("failed-command"), "", exited(0));
+    let (_, reported) = conclude(&QWEN, sample!("failed-command"), "", exited(0));
     assert!(
-        told.contains("result error=true Command: echo one; exit 3"),
+        reported.contains("result error=true Command: echo one; exit 3"),
         "{}",
-        told
+        reported
     );
 }
 
 #[test]
-fn a_run_without_a_result_gives_a_lower_bound() {
+fn run_without_a_result_has_a_lower_bound() {
     let stderr = "Reached max session turns for this session.";
     let (conclusion, _) = conclude(&QWEN, sample!("max-turns"), stderr, exited(53));
     let usage = conclusion.usage.unwrap();
@@ -85,7 +85,7 @@ fn check(output: &str, ending: Ending, expect: (Outcome, &str)) {
 }
 
 #[test]
-fn every_failure_has_its_class_though_the_exit_code_is_0() {
+fn failures_with_exit_0_are_classified() {
     check(
         sample!("401"),
         exited(0),
@@ -119,7 +119,7 @@ fn every_failure_has_its_class_though_the_exit_code_is_0() {
 }
 
 #[test]
-fn limits_of_its_own_are_giving_up() {
+fn own_limits_are_giving_up() {
     check(sample!("loop"), exited(0), (Outcome::GaveUp, "QWEN_LOOP"));
     check(
         sample!("max-turns"),
@@ -134,7 +134,7 @@ fn limits_of_its_own_are_giving_up() {
 }
 
 #[test]
-fn without_a_result_there_is_no_success() {
+fn run_without_a_result_is_not_a_success() {
     let hang = sample!("hang");
     check(hang, exited(0), (Outcome::AgentError, "QWEN_NO_RESULT"));
     check(
@@ -151,7 +151,7 @@ fn without_a_result_there_is_no_success() {
 }
 
 #[test]
-fn a_minute_between_tries_is_a_rate_limit() {
+fn wait_of_a_minute_before_a_retry_is_a_rate_limit() {
     let limited = (Outcome::RateLimit, "QWEN_RATE_LIMIT");
     check(sample!("429"), ended(EndedBy::IdleLimit), limited);
     let (conclusion, _) = conclude(&QWEN, sample!("429"), "", exited(0));
@@ -159,7 +159,7 @@ fn a_minute_between_tries_is_a_rate_limit() {
 }
 
 #[test]
-fn it_is_launched_with_every_tool_and_the_prompt_as_a_message() {
+fn launch_has_all_tools_and_the_prompt_as_a_message() {
     let config = json!({"prompt": "x", "model": "qwen3-coder-plus", "max_turns": 7,
         "append_system_prompt": "Say moo.", "system_prompt": "A cow.", "args": ["-d"]});
     let prompt = format!(" {}\n", "ä".repeat(999_998));
@@ -185,7 +185,7 @@ fn it_is_launched_with_every_tool_and_the_prompt_as_a_message() {
 }
 
 #[test]
-fn the_gateway_comes_by_the_variables_of_the_wire() {
+fn gateway_is_set_by_variables_of_the_api() {
     let start = Start {
         endpoint: Some(endpoint()),
         ..Start::default()
@@ -207,18 +207,18 @@ fn the_gateway_comes_by_the_variables_of_the_wire() {
 }
 
 #[test]
-fn what_it_cannot_honour_is_refused_by_name() {
+fn unsupported_options_are_refused() {
     let config = json!({"prompt": "x", "mcp_config": "a.json", "transport": "pty"});
     assert_snapshot!(refusals(&QWEN, &config), @"
     Qwen Code has no option for `mcp_config` (use `args: [--mcp-config, FILE]`)
-    Qwen Code has no option for `transport` (leave it out)
+    Qwen Code has no option for `transport` (remove it)
     ");
     let start = Start {
         prompt: "/clear everything",
         ..Start::default()
     };
     let error = start.launch(&QWEN, json!({"prompt": "x"})).err().unwrap();
-    assert!(error.message.contains("begins with `/`"), "{error}");
+    assert!(error.message.contains("starts with `/`"), "{error}");
 }
 
 proptest! {

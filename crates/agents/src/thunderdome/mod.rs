@@ -1,4 +1,4 @@
-//! Agents that are driven by scripts under Thunderdome's contract.
+//! Agents driven by scripts under Thunderdome's contract.
 
 mod script;
 

@@ -10,16 +10,26 @@ use proctor_record::record::metrics_file::METRICS_FILE;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::super::plain::PlainSession;
-use crate::agent::{
-    Adapter, Agent, AgentSection, Endpoint, Input, Launch, LaunchContext, LaunchError,
-    PromptSource, Terminal, resolve_prompt,
+use crate::{
+    agent::{
+        Adapter, Agent, AgentSection, Input, Launch, LaunchContext, LaunchError, PromptSource,
+        Terminal, resolve_prompt,
+    },
+    plain::PlainSession,
+    verdict::CliNames,
 };
 
-/// Scripts are for bash; where there is none a script that needs no more than `sh` still runs.
+/// How messages and codes name the script.
+const NAMES: CliNames = CliNames {
+    title: "the adapter script",
+    code: "ADAPTER",
+    login: "",
+};
+
+/// Scripts are for bash; without bash a script runs with `sh`.
 const RUN: &str =
     "if command -v bash >/dev/null 2>&1; then exec bash \"$0\"; else exec sh \"$0\"; fi";
-/// Files that adapters and the agents behind them leave in the workspace and that are not their work.
+/// Files that adapters and their agents write to the workspace and that are not their work.
 const LITTER: &[&str] = &[
     "/.thunderdome-*",
     "/.gemini-output.json",
@@ -30,7 +40,6 @@ const LITTER: &[&str] = &[
 /// Lines that aider adds to `.gitignore`.
 const IGNORE_LINES: &[&str] = &[".aider*", ".env"];
 
-/// The adapter.
 pub struct AdapterScript;
 
 /// `agent.config`.
@@ -38,16 +47,16 @@ pub struct AdapterScript;
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "AdapterScript")]
 struct ScriptSettings {
-    /// What is asked: this or `prompt_file`.
+    /// The prompt: this or `prompt_file`.
     prompt: Option<String>,
-    /// A file with what is asked.
+    /// A file with the prompt.
     prompt_file: Option<String>,
-    /// The script, relative to the file that names it.
+    /// The script, relative to this file.
     #[schemars(length(min = 1))]
     adapter: String,
-    /// The image that it runs in.
+    /// The image of its containers.
     image: Option<String>,
-    /// More environment.
+    /// Additional environment variables.
     #[serde(default)]
     env: BTreeMap<String, String>,
 }
@@ -70,7 +79,7 @@ impl Adapter for AdapterScript {
         let settings: ScriptSettings = config.read().map_err(|fault| vec![fault])?;
         let path = section.folder.join(&settings.adapter);
         if !path.is_file() {
-            let message = format!("there is no adapter script {path}");
+            let message = format!("adapter script not found: {path}");
             return Err(vec![config.fault("adapter", message)]);
         }
         let prompt = resolve_prompt(
@@ -79,7 +88,7 @@ impl Adapter for AdapterScript {
             section,
         )
         .map_err(|fault| vec![fault])?;
-        Ok(Box::new(Script {
+        Ok(Box::new(ScriptAgent {
             prompt,
             path,
             image: settings.image,
@@ -88,14 +97,14 @@ impl Adapter for AdapterScript {
     }
 }
 
-struct Script {
+struct ScriptAgent {
     prompt: PromptSource,
     path: Utf8PathBuf,
     image: Option<String>,
     env: BTreeMap<String, String>,
 }
 
-impl Agent for Script {
+impl Agent for ScriptAgent {
     fn prompt(&self) -> Option<&PromptSource> {
         Some(&self.prompt)
     }
@@ -130,11 +139,14 @@ impl Agent for Script {
         let mut env = context.env.clone();
         env.insert("TASK_DIR".to_owned(), context.workspace.to_string());
         env.insert("TASK_DESCRIPTION".to_owned(), task.to_string());
-        // Scripts read it under `set -u`; empty means no proxy.
+        // Scripts with `set -u` require the variable; empty means no proxy.
         let proxy = context.endpoint.map(|endpoint| endpoint.base_url.clone());
         env.insert("PROXY_URL".to_owned(), proxy.unwrap_or_default());
-        // Many scripts leave it to their CLI to find the proxy.
-        env.extend(context.endpoint.map(Endpoint::env).unwrap_or_default());
+        // Many scripts rely on their CLI to find the proxy.
+        if let Some(endpoint) = context.endpoint {
+            NAMES.check_bypass(&self.env, &[])?;
+            env.extend(endpoint.env());
+        }
         env.extend(self.env.clone());
         Ok(Launch {
             argv: ["sh", "-c", RUN, script.as_str()].map(str::to_owned).into(),

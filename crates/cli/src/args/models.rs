@@ -92,10 +92,10 @@ pub struct RuleArgs {
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub budget_usd: Option<u64>,
     /// Budget in tokens
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = super::whole_number)]
     pub budget_tokens: Option<u64>,
     /// Maximum number of calls
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = super::whole_number)]
     pub budget_calls: Option<u64>,
     /// Allow only this model; a trailing `*` matches any suffix; repeatable
     #[arg(long, value_name = "MODEL")]
@@ -107,7 +107,7 @@ pub struct RuleArgs {
     #[arg(long, value_name = "T", value_parser = temperature)]
     pub temperature: Option<f64>,
     /// Maximum length of a response, in tokens
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = super::whole_number)]
     pub max_tokens: Option<u64>,
     /// Number of retries after a provider error
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=10))]
@@ -151,7 +151,7 @@ fn dollars(text: &str) -> Result<u64, String> {
     let amount = text
         .parse()
         .ok()
-        .and_then(proctor_harness::usage::Usd::from_dollars)
+        .and_then(proctor_record::usage::Usd::from_dollars)
         .and_then(|amount| u64::try_from(amount.nanos()).ok());
     amount
         .filter(|nanos| *nanos > 0)

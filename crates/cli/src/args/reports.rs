@@ -2,7 +2,7 @@
 
 use camino::Utf8PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
-use proctor_harness::{report::Rule, stats::Level};
+use proctor_report::{Rule, stats::Level};
 
 /// `proctor report`.
 #[derive(Debug, Parser)]
@@ -36,7 +36,7 @@ pub struct BasisArgs {
     #[arg(long, value_name = "SHARE", default_value = "0.95", value_parser = level)]
     pub level: Level,
     /// Seed for resampling; the same seed produces the same report
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = super::whole_number)]
     pub seed: u64,
 }
 
@@ -85,9 +85,9 @@ pub struct CompareArgs {
     /// Exit with 3 if there are too few trials to decide a rule
     #[arg(long, requires = "fail_on")]
     pub fail_undecided: bool,
-    /// Output format
-    #[arg(long, value_enum, default_value_t = CompareFormat::Table)]
-    pub format: CompareFormat,
+    /// Output format [default: from the extension of the output file, else table]
+    #[arg(long, value_enum)]
+    pub format: Option<CompareFormat>,
     /// Output file [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<Utf8PathBuf>,

@@ -1,12 +1,8 @@
 //! `proctor baseline`.
 
-use std::fmt::Write;
-
 use camino::{Utf8Path, Utf8PathBuf};
-use proctor_harness::{
-    host::Host,
-    report::{self, Baseline, Basis, Overwrite, Report},
-};
+use proctor_report::{self as report, Baseline, Basis, Overwrite, Report};
+use proctor_sandbox::host::Host;
 
 use crate::{
     args::{BaselineArgs, BaselineCommand},
@@ -24,7 +20,7 @@ pub fn baseline(args: &BaselineArgs) -> Result<Exit, CliError> {
             } else {
                 Overwrite::Never
             };
-            save(name, runs, &Place { folder, host }, overwrite)
+            save(name, runs, &BaselineDir { folder, host }, overwrite)
         }
         BaselineCommand::List => list(&folder),
         BaselineCommand::Show { name } => {
@@ -36,7 +32,7 @@ pub fn baseline(args: &BaselineArgs) -> Result<Exit, CliError> {
     }
 }
 
-struct Place {
+struct BaselineDir {
     folder: Utf8PathBuf,
     host: Host,
 }
@@ -44,17 +40,20 @@ struct Place {
 fn save(
     name: &str,
     runs: &[Utf8PathBuf],
-    place: &Place,
+    dir: &BaselineDir,
     overwrite: Overwrite,
 ) -> Result<Exit, CliError> {
     // Check the name before reading the runs.
-    Baseline::path(&place.folder, name)?;
-    let runs = super::named_runs(runs, None, &place.host)?;
+    Baseline::path(&dir.folder, name)?;
+    let runs = super::named_runs(runs, None, &dir.host)?;
     let baseline = Baseline::new(name, report::read(&runs)?);
+    for note in report::run_notes(&baseline.trials.runs) {
+        ui::note(&note);
+    }
     let trials = baseline.trials.trials.len();
-    let path = baseline.save(&place.folder, overwrite)?;
-    let shown = path.strip_prefix(&place.host.cwd).unwrap_or(&path);
-    ui::print(&format!("{shown}: {}\n", ui::plural(trials, "trial")))?;
+    let path = baseline.save(&dir.folder, overwrite)?;
+    let shown = path.strip_prefix(&dir.host.cwd).unwrap_or(&path);
+    ui::print(&format!("{shown}: {}\n", ui::counted(trials, "trial")))?;
     Ok(Exit::Success)
 }
 
@@ -64,7 +63,7 @@ fn list(folder: &Utf8Path) -> Result<Exit, CliError> {
         ui::print("no baselines found\n")?;
         return Ok(Exit::Success);
     }
-    let mut text = format!("{:<28} {:>6}  agents\n", "baseline", "trials");
+    let mut rows = vec![["baseline", "agents", "trials"].map(str::to_owned)];
     for baseline in found {
         let agents: Vec<&str> = baseline
             .trials
@@ -72,14 +71,9 @@ fn list(folder: &Utf8Path) -> Result<Exit, CliError> {
             .iter()
             .map(|it| it.name.as_str())
             .collect();
-        let trials = baseline.trials.trials.len();
-        let _ = writeln!(
-            text,
-            "{:<28} {trials:>6}  {}",
-            baseline.name,
-            agents.join(", ")
-        );
+        let trials = baseline.trials.trials.len().to_string();
+        rows.push([baseline.name, agents.join(", "), trials]);
     }
-    ui::print(&text)?;
+    ui::print(&ui::table(&rows, 2))?;
     Ok(Exit::Success)
 }

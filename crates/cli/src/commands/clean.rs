@@ -4,10 +4,10 @@ use camino::Utf8PathBuf;
 use jiff::Timestamp;
 use proctor_harness::{
     cluster::{self, QueueCount},
-    host::Host,
-    record::list,
     run::clean::{self, CleanError, Extent, Mode, Removed},
 };
+use proctor_record::record::list;
+use proctor_sandbox::host::Host;
 
 use crate::{
     args::CleanArgs,

@@ -3,12 +3,10 @@
 use std::fmt::Write as _;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use proctor_harness::{
-    host::Host,
-    report::{self, Baseline, Chosen, Compared, Ruled, Ruling, Trials},
-};
+use proctor_report::{self as report, Baseline, Chosen, Compared, Ruled, Ruling, Trials};
+use proctor_sandbox::host::Host;
 
-use super::report::{basis, pretty, write_text};
+use super::report::{basis, format_of, pretty, write_text};
 use crate::{
     args::{CompareArgs, CompareFormat},
     error::{CliError, Exit},
@@ -18,20 +16,27 @@ use crate::{
 /// The variable that names the summary file of a GitHub Actions job.
 const SUMMARY: &str = "GITHUB_STEP_SUMMARY";
 
+/// The formats of output files, by extension.
+const EXTENSIONS: [(&str, CompareFormat); 3] = [
+    ("txt", CompareFormat::Table),
+    ("md", CompareFormat::Markdown),
+    ("json", CompareFormat::Json),
+];
+
 pub fn compare(args: &CompareArgs) -> Result<Exit, CliError> {
     let host = host::host()?;
     let (baseline, candidate) = match &args.run {
         Some(run) => {
-            let named = Named::find(run.as_str(), args, &host)?;
-            let agent = |name: &str| Named {
+            let named = NamedTrials::find(run.as_str(), args, &host)?;
+            let agent = |name: &str| NamedTrials {
                 agent: Some(name.to_owned()),
                 ..named.clone()
             };
             (agent(&args.baseline), agent(&args.candidate))
         }
         None => (
-            Named::find(&args.baseline, args, &host)?,
-            Named::find(&args.candidate, args, &host)?,
+            NamedTrials::find(&args.baseline, args, &host)?,
+            NamedTrials::find(&args.candidate, args, &host)?,
         ),
     };
     let basis = basis(&args.basis);
@@ -41,16 +46,30 @@ pub fn compare(args: &CompareArgs) -> Result<Exit, CliError> {
         rules: report::gate(&args.fail_on, &comparisons, basis.level),
         comparisons,
         basis,
+        notes: notes(&baseline.trials, &candidate.trials),
     };
-    let text = match args.format {
+    let output = args.output.as_ref().map(|path| host.cwd.join(path));
+    let output = output.as_deref();
+    let format = format_of(args.format, output, &EXTENSIONS)?;
+    let text = match format.unwrap_or(CompareFormat::Table) {
         CompareFormat::Table => compared.text(),
         CompareFormat::Markdown => compared.markdown(),
         CompareFormat::Json => pretty(&compared)?,
     };
-    let output = args.output.as_ref().map(|path| host.cwd.join(path));
-    write_text(output.as_deref(), &text)?;
+    write_text(output, &text)?;
     annotate_github(&compared, &host)?;
     Ok(exit(&compared, args))
+}
+
+/// Notes on the runs of both sides, each once.
+fn notes(baseline: &Trials, candidate: &Trials) -> Vec<String> {
+    let mut runs = baseline.runs.clone();
+    let more = candidate
+        .runs
+        .iter()
+        .filter(|run| !baseline.runs.contains(run));
+    runs.extend(more.cloned());
+    report::run_notes(&runs)
 }
 
 /// The exit code: violated rules first, then rules without data.
@@ -68,21 +87,21 @@ fn exit(compared: &Compared, args: &CompareArgs) -> Exit {
 
 /// A set of trials, with the name given by the user.
 #[derive(Clone)]
-struct Named {
+struct NamedTrials {
     label: String,
     trials: Trials,
     agent: Option<String>,
 }
 
-impl Named {
+impl NamedTrials {
     /// A run, a baseline, or an agent of either.
-    fn find(text: &str, args: &CompareArgs, host: &Host) -> Result<Named, CliError> {
-        match Named::whole(text, args, host) {
+    fn find(text: &str, args: &CompareArgs, host: &Host) -> Result<NamedTrials, CliError> {
+        match NamedTrials::whole(text, args, host) {
             Err(CliError::NoRun { run }) => {
                 let Some((place, agent)) = text.rsplit_once(':') else {
                     return Err(CliError::NoRun { run });
                 };
-                let mut named = Named::whole(place, args, host)?;
+                let mut named = NamedTrials::whole(place, args, host)?;
                 named.agent = Some(agent.to_owned());
                 Ok(named)
             }
@@ -90,9 +109,9 @@ impl Named {
         }
     }
 
-    fn whole(text: &str, args: &CompareArgs, host: &Host) -> Result<Named, CliError> {
+    fn whole(text: &str, args: &CompareArgs, host: &Host) -> Result<NamedTrials, CliError> {
         let folder = host.cwd.join(&args.baselines);
-        let of = |label: &str, trials| Named {
+        let of = |label: &str, trials| NamedTrials {
             label: label.to_owned(),
             trials,
             agent: None,

@@ -1,21 +1,17 @@
 //! `proctor completions`.
 
-use clap::CommandFactory;
-
 use crate::{
-    args::{Args, CompletionsArgs},
+    args::CompletionsArgs,
     error::{CliError, Exit},
-    host, ui,
+    personality::Personality,
+    ui,
 };
 
 pub fn completions(args: &CompletionsArgs) -> Result<Exit, CliError> {
     let mut script = Vec::new();
-    let name = if host::is_thunderdome() {
-        "thunderdome"
-    } else {
-        "proctor"
-    };
-    clap_complete::generate(args.shell, &mut Args::command(), name, &mut script);
+    let personality = Personality::current();
+    let mut command = personality.command();
+    clap_complete::generate(args.shell, &mut command, personality.program, &mut script);
     ui::print(&String::from_utf8_lossy(&script))?;
     Ok(Exit::Success)
 }

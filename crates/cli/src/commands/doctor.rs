@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use camino::Utf8PathBuf;
 use futures_util::future::join_all;
-use proctor_harness::{
+use proctor_agents::{
+    ADAPTERS,
     agent::{Adapter, Authentication},
-    agents::ADAPTERS,
+};
+use proctor_harness::plan::auto_order;
+use proctor_sandbox::{
     availability,
+    docker::{Address, Engine, EngineOptions},
     host::Host,
-    plan::auto_order,
-    sandbox::docker::{Address, Engine, EngineOptions},
 };
 use serde::Serialize;
 
@@ -34,7 +36,7 @@ const ANSWER: Duration = Duration::from_secs(10);
 
 /// The status of one program.
 #[derive(Serialize)]
-struct Finding {
+struct ProgramStatus {
     name: &'static str,
     program: &'static str,
     /// The path; null if it is not installed.
@@ -76,9 +78,9 @@ pub fn doctor(args: &DoctorArgs) -> Result<Exit, CliError> {
     })
 }
 
-async fn examine(host: &Host) -> Vec<Finding> {
+async fn examine(host: &Host) -> Vec<ProgramStatus> {
     let git = availability::git(host).await;
-    let mut findings = vec![Finding {
+    let mut findings = vec![ProgramStatus {
         name: "git",
         program: "git",
         path: git.as_ref().map(|git| git.path.to_string()),
@@ -93,7 +95,7 @@ async fn examine(host: &Host) -> Vec<Finding> {
     // In parallel: each probe starts the CLI.
     let agents = ADAPTERS.iter().map(|adapter| examine_agent(*adapter, host));
     findings.extend(join_all(agents).await.into_iter().flatten());
-    findings.extend(ENGINES.map(|(name, program)| Finding {
+    findings.extend(ENGINES.map(|(name, program)| ProgramStatus {
         name,
         program,
         path: host.find_program(program).map(Utf8PathBuf::into_string),
@@ -144,7 +146,7 @@ async fn containers(host: &Host) -> (String, String) {
 }
 
 /// Sets for each agent why `type: auto` selects it or not.
-fn explain(findings: &mut [Finding], order: &[String]) {
+fn explain(findings: &mut [ProgramStatus], order: &[String]) {
     let order: Vec<&str> = auto_order(order).iter().map(|it| it.name()).collect();
     let is_there = |name: &&str| {
         let mut found = findings.iter();
@@ -165,7 +167,7 @@ fn explain(findings: &mut [Finding], order: &[String]) {
 }
 
 /// Prints the agent that `type: auto` selects, and why.
-fn show_auto(findings: &[Finding], order: &[String]) -> std::io::Result<()> {
+fn show_auto(findings: &[ProgramStatus], order: &[String]) -> std::io::Result<()> {
     let whose = if order.is_empty() {
         "default order; set another with `agent: {order: [...]}` in .youbencharc"
     } else {
@@ -181,9 +183,9 @@ fn show_auto(findings: &[Finding], order: &[String]) -> std::io::Result<()> {
     Ok(())
 }
 
-async fn examine_agent(adapter: &'static dyn Adapter, host: &Host) -> Option<Finding> {
+async fn examine_agent(adapter: &'static dyn Adapter, host: &Host) -> Option<ProgramStatus> {
     let cli = adapter.cli()?;
-    let mut finding = Finding {
+    let mut finding = ProgramStatus {
         name: adapter.name(),
         program: cli.program,
         path: None,
@@ -207,7 +209,7 @@ async fn examine_agent(adapter: &'static dyn Adapter, host: &Host) -> Option<Fin
     Some(finding)
 }
 
-fn show(finding: &Finding) -> std::io::Result<()> {
+fn show(finding: &ProgramStatus) -> std::io::Result<()> {
     let state = match (&finding.path, finding.authenticated) {
         (None, _) => "not installed".to_owned(),
         (Some(_), Some(false)) => "not logged in".to_owned(),

@@ -5,19 +5,21 @@ use std::sync::Arc;
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
     config::{Execution, KeepWorkspace, Settings},
-    host::Host,
     plan::{RunPlan, TrialPlan},
-    record::run_event::RunEvent,
     run::{OnEnd, Runner, control::Control},
     task::{Files, Task, existing},
 };
+use proctor_record::record::Event;
+use proctor_sandbox::host::Host;
 use tokio_util::sync::CancellationToken;
 
 use super::run::until_done;
 use crate::{
     args::EvalArgs,
     error::{CliError, Exit},
-    host, platform, ui,
+    host,
+    personality::{self, Personality, Style},
+    platform, ui,
 };
 
 pub fn eval(args: &EvalArgs) -> Result<Exit, CliError> {
@@ -29,14 +31,15 @@ pub fn eval(args: &EvalArgs) -> Result<Exit, CliError> {
     let task = Arc::new(task.map_err(config)?);
     let results_dir = place(&task, &host, &settings)?;
     let plan = TrialPlan::of_existing(&task).map_err(config)?;
+    let execution = Execution {
+        keep_workspace: KeepWorkspace::None,
+        ..Execution::default()
+    };
     let runner = Runner {
-        plan: &RunPlan::of_cases(vec![plan], 1, None)?,
+        plan: &RunPlan::of_cases(vec![plan], 1, None, &execution, &host)?,
         host: &host,
         results_dir: &results_dir,
-        execution: &Execution {
-            keep_workspace: KeepWorkspace::None,
-            ..Execution::default()
-        },
+        execution: &execution,
         parallel: 1,
         retries: 0,
         control: &Control::default(),
@@ -44,24 +47,35 @@ pub fn eval(args: &EvalArgs) -> Result<Exit, CliError> {
         run_jobs: None,
     };
     let cancel = CancellationToken::new();
-    let progress = ui::Progress::new(args.progress, &host);
-    let listener = |_, event: &RunEvent<'_>| progress.show(event);
+    let wanted = super::wanted_progress(args.progress, settings.log_level);
+    let progress = ui::Progress::new(wanted, &host);
+    let listener = |_, event: &Event| progress.show(event);
     let summary = until_done(runner.run(&listener, &cancel), &progress, &cancel)?;
+    let personality = Personality::current();
+    let mut text = String::new();
+    if personality.style == Style::YouBencha {
+        text = personality::completed(&summary, personality.program)?;
+    }
     if args.json {
         ui::print_json(&summary)?;
     } else {
         ui::report(&summary)?;
+        ui::print(&text)?;
     }
     Ok(summary.status.into())
 }
 
-/// The results directory: that of runs, unless it is inside the directory being evaluated.
+/// The results directory. Only youBencha writes results into the directory that it judges.
 fn place(task: &Task, host: &Host, settings: &Settings) -> Result<Utf8PathBuf, CliError> {
-    let usual = super::runs_dir(host, settings);
+    let personality = Personality::current();
+    let by_name = || Some(host.cwd.join(personality.evals_dir?));
+    let chosen = settings.output_dir.clone().or_else(by_name);
+    let usual = chosen.unwrap_or_else(|| super::runs_dir(host, settings));
     let Files::Existing { directory, .. } = &task.files else {
         return Ok(usual);
     };
-    if task.run_folder.parent.is_some() || !is_in(&usual, directory) {
+    let is_set = task.run_folder.parent.is_some() || personality.style == Style::YouBencha;
+    if is_set || !is_in(&usual, directory) {
         return Ok(usual);
     }
     let aside = host.cache.as_ref().map(|cache| cache.join("evals"));

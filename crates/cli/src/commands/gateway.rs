@@ -9,17 +9,16 @@ use std::{
 use camino::Utf8PathBuf;
 use fs_err as fs;
 
-use proctor_gateway::Setting;
+use proctor_gateway::NumberSetting;
 use proctor_harness::{
     config::{GatewaySettings, Gateways, add_env_file, load_gateways},
-    fs::is_safe_name,
-    host::Host,
     model_access::{
         providers,
         standalone::{self, StandaloneGateway},
     },
-    record::GatewayRecord,
 };
+use proctor_record::{fs::is_safe_name, record::GatewayRecord};
+use proctor_sandbox::host::Host;
 use serde_json::json;
 
 use super::models;
@@ -105,9 +104,9 @@ fn apply_rules(rules: &RuleArgs, settings: &mut GatewaySettings) {
     }
     // Options take precedence.
     settings.rename.splice(0..0, rules.rename.iter().cloned());
-    let temperature = rules.temperature.map(Setting::Set);
+    let temperature = rules.temperature.map(NumberSetting::Set);
     settings.temperature = temperature.or(settings.temperature);
-    let longest = rules.max_tokens.map(Setting::AtMost);
+    let longest = rules.max_tokens.map(NumberSetting::AtMost);
     settings.max_tokens = longest.or(settings.max_tokens);
     settings.faults = rules.faults.clone().or(settings.faults.take());
 }

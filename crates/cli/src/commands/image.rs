@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use proctor_harness::{
+use proctor_harness::run::RunError;
+use proctor_sandbox::{
+    Sandbox, SandboxKind, SandboxSettings,
+    docker::{self, BuildSpec, SHIPPED},
     host::Host,
-    run::RunError,
-    sandbox::{
-        Sandbox, SandboxKind, SandboxSettings,
-        docker::{self, BuildSpec, SHIPPED},
-    },
 };
 
 use crate::{

@@ -2,9 +2,11 @@
 
 use fs_err as fs;
 
+use super::install_agents::install_agents;
 use crate::{
-    args::InitArgs,
+    args::{InitArgs, InstallAgentsArgs},
     error::{CliError, Exit},
+    personality::{Personality, Style},
     ui,
 };
 
@@ -24,9 +26,14 @@ pub fn init(args: &InitArgs) -> Result<Exit, CliError> {
         fs::create_dir_all(folder)?;
     }
     fs::write(&args.path, TEMPLATE)?;
+    let personality = Personality::current();
+    if personality.style == Style::YouBencha {
+        install_agents(&InstallAgentsArgs { force: args.force })?;
+    }
     ui::print(&format!(
-        "wrote {path}; run it with: proctor run -c {path}\n",
-        path = args.path
+        "wrote {path}; run it with: {program} run -c {path}\n",
+        path = args.path,
+        program = personality.program
     ))?;
     Ok(Exit::Success)
 }

@@ -5,9 +5,9 @@ use std::io::IsTerminal;
 
 use proctor_harness::{
     config::{Execution, Executor},
-    record::GatewayPlace,
     run::OnEnd,
 };
+use proctor_record::record::GatewayPlace;
 use tokio::sync::oneshot;
 
 use crate::{args::InterruptArg, error::CliError, ui};
@@ -17,12 +17,12 @@ pub struct Interrupts {
     /// Whether jobs are cancelled.
     pub on_end: OnEnd,
     how: Option<InterruptArg>,
-    jobs: Jobs,
+    jobs: TrialHost,
 }
 
 /// Where trials run.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Jobs {
+enum TrialHost {
     /// In this process.
     None,
     /// In jobs that do not depend on this process.
@@ -35,11 +35,11 @@ impl Interrupts {
     /// The behaviour for an option and an executor.
     pub fn of(how: Option<InterruptArg>, execution: &Execution) -> Result<Interrupts, CliError> {
         let jobs = match &execution.executor {
-            Executor::Slurm(slurm) if slurm.gateway == GatewayPlace::Head => Jobs::NeedUs,
-            Executor::Slurm(_) => Jobs::GoOn,
-            _ => Jobs::None,
+            Executor::Slurm(slurm) if slurm.gateway == GatewayPlace::Head => TrialHost::NeedUs,
+            Executor::Slurm(_) => TrialHost::GoOn,
+            _ => TrialHost::None,
         };
-        if how.is_some() && jobs == Jobs::None {
+        if how.is_some() && jobs == TrialHost::None {
             let option = "--on-interrupt";
             return Err(CliError::NeedsCluster { option });
         }
@@ -53,13 +53,13 @@ impl Interrupts {
     /// Handles an interrupt.
     pub async fn stopping(&self, progress: &ui::Progress) {
         match (self.jobs, self.how) {
-            (Jobs::None, _) => progress.interrupted(),
-            (Jobs::NeedUs, _) => {
+            (TrialHost::None, _) => progress.interrupted(),
+            (TrialHost::NeedUs, _) => {
                 ui::note("cancelling the jobs of this run: they use the gateway of this process");
             }
-            (Jobs::GoOn, Some(InterruptArg::Detach)) => {}
-            (Jobs::GoOn, Some(InterruptArg::Cancel)) => self.on_end.cancel_jobs(),
-            (Jobs::GoOn, None) => {
+            (TrialHost::GoOn, Some(InterruptArg::Detach)) => {}
+            (TrialHost::GoOn, Some(InterruptArg::Cancel)) => self.on_end.cancel_jobs(),
+            (TrialHost::GoOn, None) => {
                 if ask().await == InterruptArg::Cancel {
                     self.on_end.cancel_jobs();
                 }

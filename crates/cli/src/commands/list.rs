@@ -3,22 +3,24 @@
 use std::{fmt::Write, sync::Arc};
 
 use camino::Utf8Path;
+use proctor_agents::ADAPTERS;
 use proctor_document::Node;
 use proctor_harness::{
-    agents::ADAPTERS,
     config::{AgentType, SuiteAgent},
     evaluate::EVALUATORS,
-    host::Host,
     plan::{ResolvedSuite, load_suite},
-    record::list::{self, RunListing},
     task::Task,
 };
+use proctor_record::record::list::{self, RunListing};
+use proctor_sandbox::host::Host;
 use serde_json::{Value, json};
 
 use crate::{
     args::{ListArgs, ListCommand, ListRunsArgs},
     error::{CliError, Exit},
-    host, platform, ui,
+    host,
+    personality::{self, Listing, Personality},
+    platform, ui,
 };
 
 pub fn list(args: &ListArgs) -> Result<Exit, CliError> {
@@ -32,8 +34,8 @@ pub fn list(args: &ListArgs) -> Result<Exit, CliError> {
 fn list_all(args: &ListArgs) -> Result<Exit, CliError> {
     let host = host::host()?;
     let suite = suite(args, &host)?;
-    let is_thunderdome = host::is_thunderdome();
-    if is_thunderdome && suite.is_none() {
+    let listing = Personality::current().listing;
+    if listing == Listing::Suite && suite.is_none() {
         return Err(CliError::NothingToRun);
     }
     if args.json {
@@ -47,8 +49,10 @@ fn list_all(args: &ListArgs) -> Result<Exit, CliError> {
     if let Some(suite) = &suite {
         ui::print(&suite_text(suite))?;
     }
-    if !is_thunderdome {
-        ui::print(&kinds_text())?;
+    match listing {
+        Listing::Everything => ui::print(&kinds_text())?,
+        Listing::Suite => {}
+        Listing::Evaluators => ui::print(&personality::evaluators())?,
     }
     Ok(Exit::Success)
 }
@@ -56,7 +60,7 @@ fn list_all(args: &ListArgs) -> Result<Exit, CliError> {
 /// The given suite, or else the one in the working directory. Only a given suite must be valid.
 fn suite(args: &ListArgs, host: &Host) -> Result<Option<ResolvedSuite>, CliError> {
     let settings = super::settings(host)?;
-    let is_named = args.config.is_some() || host::is_thunderdome();
+    let is_named = args.config.is_some() || Personality::current().listing == Listing::Suite;
     let path = args.config.clone().or_else(|| super::default_suite(host));
     let Some(path) = path else { return Ok(None) };
     match load_suite(&path, &host.env, &settings) {
@@ -123,27 +127,24 @@ fn suite_text(suite: &ResolvedSuite) -> String {
         let (kind, image) = described(agent);
         [agent.name.clone(), kind, image.unwrap_or_default()]
     });
-    columns(&mut text, &agents.collect::<Vec<_>>());
+    text.push_str(&columns(&agents.collect::<Vec<_>>()));
     let _ = writeln!(text, "Tasks of {path}:");
     let tasks = suite.tasks.iter().map(|task| {
         let category = task.category.clone().unwrap_or_default();
         [task.name.clone(), category, other_names(task).join(", ")]
     });
-    columns(&mut text, &tasks.collect::<Vec<_>>());
+    text.push_str(&columns(&tasks.collect::<Vec<_>>()));
     text
 }
 
-/// Appends rows in aligned columns.
-fn columns(text: &mut String, rows: &[[String; 3]]) {
-    let width = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.max().unwrap_or(0)
-    };
-    let (first, second) = (width(0), width(1));
-    for [one, two, three] in rows {
-        let line = format!("  {one:<first$}  {two:<second$}  {three}");
-        let _ = writeln!(text, "{}", line.trim_end());
+/// Rows in aligned columns, indented.
+fn columns(rows: &[[String; 3]]) -> String {
+    let table = ui::table(rows, 3);
+    let mut text = String::new();
+    for line in table.lines() {
+        let _ = writeln!(text, "  {line}");
     }
+    text
 }
 
 fn list_runs(args: &ListRunsArgs, as_json: bool) -> Result<Exit, CliError> {
@@ -166,18 +167,24 @@ fn list_runs(args: &ListRunsArgs, as_json: bool) -> Result<Exit, CliError> {
         ui::print("no runs found\n")?;
         return Ok(Exit::Success);
     }
-    let mut text = format!(
-        "{:<28} {:<16} {:<20} {:<24} {:>11} {:>6} {:>6} {:>10} {:>9}\n",
-        "run", "started", "suite", "agents", "done", "passed", "failed", "not judged", "cost"
-    );
-    for run in &found {
-        row(&mut text, run, &host.cwd);
-    }
-    ui::print(&text)?;
+    let head = [
+        "run",
+        "started",
+        "suite",
+        "agents",
+        "done",
+        "passed",
+        "failed",
+        "not judged",
+        "cost",
+    ];
+    let mut rows = vec![head.map(str::to_owned)];
+    rows.extend(found.iter().map(|run| row(run, &host.cwd)));
+    ui::print(&ui::table(&rows, 4))?;
     Ok(Exit::Success)
 }
 
-fn row(text: &mut String, run: &RunListing, cwd: &Utf8Path) {
+fn row(run: &RunListing, cwd: &Utf8Path) -> [String; 9] {
     // Relative to the working directory; the JSON has the absolute path.
     let suite = run.suite.as_deref().map(Utf8Path::new);
     let suite = suite.map_or("–", |suite| {
@@ -192,20 +199,22 @@ fn row(text: &mut String, run: &RunListing, cwd: &Utf8Path) {
         few => few.join(", "),
     };
     let cost = run.cost_usd.map(|cost| format!("${:.4}", cost.dollars()));
-    let _ = writeln!(
-        text,
-        "{:<28} {:<16} {:<20} {:<24} {:>11} {:>6} {:>6} {:>10} {:>9}{}",
-        run.name,
+    let cost = cost.unwrap_or_else(|| "–".to_owned());
+    [
+        run.name.clone(),
         started.unwrap_or_default(),
-        suite,
-        agents,
+        ui::tame(suite),
+        ui::tame(&agents),
         format!("{}/{}", run.done, run.trials),
-        run.passed,
-        run.failed,
-        run.errors,
-        cost.unwrap_or_else(|| "–".to_owned()),
-        if run.is_running { "  running" } else { "" },
-    );
+        run.passed.to_string(),
+        run.failed.to_string(),
+        run.errors.to_string(),
+        if run.is_running {
+            format!("{cost}  running")
+        } else {
+            cost
+        },
+    ]
 }
 
 fn kinds() -> Vec<(&'static str, &'static str)> {

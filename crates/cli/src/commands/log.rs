@@ -1,19 +1,19 @@
 //! `proctor log`.
 
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 
-use proctor_harness::{
-    agents::{self, ADAPTERS},
-    transcript::{self, Contender, Format, Recording},
-    trial::export::{self, Exchange},
+use proctor_agents::{self as agents, ADAPTERS};
+use proctor_harness::trial::export::{self, Exchange};
+use proctor_record::{
+    VERSION,
+    transcript::{self, Contender, Format, Found, Recording},
 };
-use proctor_record::VERSION;
 
 use crate::{
     args::{ExportArgs, ExportFormat, NormalizeArgs, NormalizeFormat},
     commands::replay::trial_folder,
     error::{CliError, Exit},
-    host,
+    host, ui,
 };
 
 /// Large reads: a session may be hundreds of megabytes.
@@ -41,6 +41,7 @@ pub fn normalize(args: &NormalizeArgs) -> Result<Exit, CliError> {
             NormalizeFormat::Log => Format::Log,
             NormalizeFormat::Atif => Format::Atif,
         },
+        truncated_code: adapter.cli().map(|cli| cli.truncated_code),
         contender: Contender {
             name: adapter.name(),
             adapter_version: VERSION,
@@ -49,12 +50,18 @@ pub fn normalize(args: &NormalizeArgs) -> Result<Exit, CliError> {
         },
         ..Recording::default()
     };
-    transcript::normalize(
-        session,
-        BufReader::with_capacity(BUFFER_BYTES, input),
-        io::stdout().lock(),
-        recording,
-    )?;
+    // Whether there is a session at all is known at the end.
+    let mut log = tempfile::tempfile()?;
+    let input = BufReader::with_capacity(BUFFER_BYTES, input);
+    let found = transcript::normalize(session, input, &log, recording)?;
+    if found == Found::NoSession {
+        return Err(CliError::NotASession {
+            file: args.file.clone(),
+            agent: args.agent.clone(),
+        });
+    }
+    log.rewind()?;
+    ui::stream(|out| io::copy(&mut log, out).map(drop))?;
     Ok(Exit::Success)
 }
 
@@ -66,7 +73,7 @@ pub fn export(args: &ExportArgs) -> Result<Exit, CliError> {
         ExportFormat::OtlpJson => Exchange::OtlpJson,
     };
     match &args.output {
-        None => export::export(&folder, format, &mut io::stdout().lock())?,
+        None => ui::stream(|out| export::export(&folder, format, out))?,
         Some(path) => {
             // Written to a temporary file first, so that an incomplete file is never visible.
             let path = host.cwd.join(path);

@@ -1,12 +1,10 @@
 //! Command-line options for model access, shared by suites, test cases and the standalone gateway.
 
 use proctor_gateway::OnMiss;
-use proctor_harness::{
-    config::{
-        GatewayOverrides, GatewaySettings, RecordingMode, Recordings, read_prices, read_script,
-    },
-    host::Host,
+use proctor_harness::config::{
+    GatewayOverrides, GatewaySettings, RecordingMode, Recordings, read_prices, read_script,
 };
+use proctor_sandbox::host::Host;
 
 use crate::{
     args::{MissArg, ModelArgs},
@@ -20,7 +18,9 @@ pub fn overrides(args: &ModelArgs, host: &Host) -> Result<GatewayOverrides, CliE
     let prices = args.prices.as_ref();
     let prices = prices.map(|file| read_prices(&host.cwd.join(file)));
     Ok(GatewayOverrides {
-        script: script.transpose().map_err(CliError::ModelScript)?,
+        script: script
+            .transpose()
+            .map_err(|error| CliError::Config(vec![error]))?,
         recordings: recordings(args, host),
         run_budget_usd: args.max_cost.map(|nanos| nanos as f64 / 1e9),
         prices: prices

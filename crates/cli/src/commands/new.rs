@@ -10,9 +10,9 @@ use crate::{
 };
 
 /// A file of a template: its path and its text.
-type File = (&'static str, &'static str);
+type TemplateFile = (&'static str, &'static str);
 
-const FOLDER: [File; 6] = [
+const FOLDER: [TemplateFile; 6] = [
     (
         "task.toml",
         include_str!("../../templates/folder/task.toml"),
@@ -39,7 +39,7 @@ const FOLDER: [File; 6] = [
     ),
 ];
 
-const REPO: [File; 2] = [
+const REPO: [TemplateFile; 2] = [
     (
         "proctor.yaml",
         include_str!("../../templates/repo/proctor.yaml"),
@@ -50,7 +50,7 @@ const REPO: [File; 2] = [
     ),
 ];
 
-const TESTCASE: [File; 3] = [
+const TESTCASE: [TemplateFile; 3] = [
     (
         "testcase.yaml",
         include_str!("../../templates/testcase/testcase.yaml"),
@@ -70,7 +70,7 @@ pub fn new(args: &NewArgs) -> Result<Exit, CliError> {
         });
     }
     let name = folder.file_name().unwrap_or("task");
-    let (files, next): (&[File], String) = match args.kind {
+    let (files, next): (&[TemplateFile], String) = match args.kind {
         NewKind::Folder => (&FOLDER, format!("proctor task check {folder}")),
         NewKind::Testcase => (&TESTCASE, format!("proctor task check {folder}")),
         NewKind::Repo => (

@@ -2,16 +2,15 @@
 //! take the same options.
 
 use camino::Utf8PathBuf;
+use proctor_agents::ADAPTERS;
 use proctor_harness::{
-    agents::ADAPTERS,
-    config::{Execution, Executor, GatewaySettings, KeepWorkspace, Settings, SuiteFile},
-    host::Host,
+    config::{Execution, Executor, GatewaySettings, KeepWorkspace, LogLevel, Settings, SuiteFile},
     plan::{
         CaseOptions, Filter, Input, NoMatch, ResolvedSuite, RunPlan, TrialPlan, resolve_suite,
         suite_of_folders,
     },
-    sandbox::SandboxKind,
 };
+use proctor_sandbox::{SandboxKind, host::Host};
 
 use super::models;
 use crate::{
@@ -32,6 +31,8 @@ pub struct PlannedRun {
     pub results_dir: Utf8PathBuf,
     /// The number of trials at the same time.
     pub parallel: usize,
+    /// How much the settings show of the progress.
+    pub log_level: Option<LogLevel>,
     /// Notes about settings that have no effect.
     notes: Vec<String>,
 }
@@ -114,6 +115,7 @@ fn plan_suite(
     let seed = options.seed.unwrap_or(0);
     let plan = RunPlan::make(&suite, &host, seed).map_err(CliError::Config)?;
     Ok(PlannedRun {
+        log_level: settings.log_level,
         notes: super::notes(&suite),
         results_dir: suite.results_dir,
         parallel: options.parallel.map_or(suite.parallel, usize::from),
@@ -152,7 +154,8 @@ pub fn cases(
     let plans = select(plans, &options.task, &options.category)?;
     let trials = options.trials.unwrap_or(1);
     Ok(PlannedRun {
-        plan: RunPlan::of_cases(plans, trials, options.seed)?,
+        log_level: settings.log_level,
+        plan: RunPlan::of_cases(plans, trials, options.seed, &execution, host)?,
         host: host.clone(),
         execution,
         results_dir: super::runs_dir(host, settings),

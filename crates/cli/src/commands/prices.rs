@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use proctor_gateway::{Price, Prices};
 use proctor_harness::{
     config::{self, Settings, SuiteFile, read_prices},
-    host::Host,
     plan::resolve_suite,
 };
+use proctor_sandbox::host::Host;
 use serde::Serialize;
 
 use crate::{
@@ -24,7 +24,7 @@ struct Layer {
 
 /// A model's price, and where it comes from.
 #[derive(Serialize)]
-struct Row<'a> {
+struct PriceRow<'a> {
     model: &'a str,
     from: &'a str,
     confirmed: bool,
@@ -33,10 +33,10 @@ struct Row<'a> {
 
 /// The JSON output.
 #[derive(Serialize)]
-struct Table<'a> {
+struct PriceTable<'a> {
     /// Sources in order; later ones take precedence.
     order: Vec<&'a str>,
-    prices: Vec<Row<'a>>,
+    prices: Vec<PriceRow<'a>>,
 }
 
 pub fn prices(args: &PricesArgs) -> Result<Exit, CliError> {
@@ -45,7 +45,7 @@ pub fn prices(args: &PricesArgs) -> Result<Exit, CliError> {
     let layers = layers(args, &host, &settings)?;
     let all = layers.iter().flat_map(|layer| layer.prices.clone());
     let all = Prices::of(all).map_err(|error| CliError::Prices(error.to_string()))?;
-    let rows: Vec<Row<'_>> = match &args.model {
+    let rows: Vec<PriceRow<'_>> = match &args.model {
         None => all
             .iter()
             .map(|(model, price)| row(model, price, &layers))
@@ -59,7 +59,7 @@ pub fn prices(args: &PricesArgs) -> Result<Exit, CliError> {
     };
     let order = layers.iter().map(|layer| layer.from.as_str()).collect();
     if args.json {
-        ui::print_json(&Table {
+        ui::print_json(&PriceTable {
             order,
             prices: rows,
         })?;
@@ -98,10 +98,10 @@ fn layers(args: &PricesArgs, host: &Host, settings: &Settings) -> Result<Vec<Lay
     Ok(layers)
 }
 
-fn row<'a>(model: &'a str, price: &'a Price, layers: &'a [Layer]) -> Row<'a> {
+fn row<'a>(model: &'a str, price: &'a Price, layers: &'a [Layer]) -> PriceRow<'a> {
     let holds = |layer: &&Layer| layer.prices.contains(price);
     let from = layers.iter().rev().find(holds);
-    Row {
+    PriceRow {
         model,
         from: from.map_or("", |layer| layer.from.as_str()),
         confirmed: !price.is_unconfirmed(),
@@ -109,7 +109,7 @@ fn row<'a>(model: &'a str, price: &'a Price, layers: &'a [Layer]) -> Row<'a> {
     }
 }
 
-fn text(order: &[&str], rows: &[Row<'_>], with_source: bool) -> String {
+fn text(order: &[&str], rows: &[PriceRow<'_>], with_source: bool) -> String {
     let mut text = format!(
         "{:<24} {:>8} {:>8} {:>10} {:>9} {:>9}  {:<11} {}\n",
         "model", "input", "output", "cache read", "write 5m", "write 1h", "checked", "from"

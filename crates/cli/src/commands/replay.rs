@@ -9,7 +9,7 @@ use std::{
 };
 
 use camino::{Utf8Path, Utf8PathBuf};
-use proctor_harness::record::{EVENTS_FILE, Event, Tail};
+use proctor_record::record::{EVENTS_FILE, Event, Tail};
 use tokio::sync::Notify;
 
 use crate::{
@@ -83,6 +83,9 @@ fn in_lines(events: Utf8PathBuf, speed: Option<f64>) -> Result<(), CliError> {
             return Ok(());
         }
         for entry in entries {
+            if ui::reader_is_gone() {
+                return Ok(());
+            }
             if let Some(speed) = speed {
                 let pause = entry.t.saturating_sub(at) as f64 / 1000.0 / speed;
                 std::thread::sleep(Duration::try_from_secs_f64(pause).unwrap_or_default());
@@ -99,6 +102,8 @@ fn in_lines(events: Utf8PathBuf, speed: Option<f64>) -> Result<(), CliError> {
 fn shown(event: &Event) -> Option<String> {
     let text = ui::tame(&ui::line(event)?);
     Some(match event {
+        // The whole message follows.
+        Event::Saying(_) => return None,
         Event::Said(_) => format!("“{}”", text.trim_end()),
         Event::Thought(_) => format!("~ {text}"),
         Event::Note(_) => format!("! {text}"),

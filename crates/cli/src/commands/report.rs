@@ -3,34 +3,69 @@
 use std::io::{self, BufWriter, Write};
 
 use camino::Utf8Path;
-use proctor_harness::{
-    report::{self, Basis, Report, Trials},
-    stats::Seed,
-};
+use proctor_report::{self as report, Basis, Report, Trials, stats::Seed};
 
 use crate::{
     args::{BasisArgs, ReportArgs, ReportFormat},
     error::{CliError, Exit},
-    host, platform, ui,
+    host,
+    personality::{Personality, Style},
+    ui,
 };
+
+/// The formats of output files, by extension.
+const EXTENSIONS: [(&str, ReportFormat); 7] = [
+    ("txt", ReportFormat::Table),
+    ("md", ReportFormat::Markdown),
+    ("html", ReportFormat::Html),
+    ("htm", ReportFormat::Html),
+    ("xml", ReportFormat::Junit),
+    ("json", ReportFormat::Json),
+    ("csv", ReportFormat::Csv),
+];
 
 pub fn report(args: &ReportArgs) -> Result<Exit, CliError> {
     let host = host::host()?;
     let output = args.output.as_ref().map(|path| host.cwd.join(path));
     let output = output.as_deref();
     if let Some(path) = &args.from {
-        let format = args.format.or_else(|| named_format(output));
+        let format = format_of(args.format, output, &EXTENSIONS)?;
         let format = format.unwrap_or(ReportFormat::Markdown);
-        let text = of_results(&host.cwd.join(path), format)?;
-        write_text(output, &text)?;
+        let path = host.cwd.join(path);
+        let personality = Personality::current();
+        let text = of_results(&path, format, personality.style)?;
+        match personality.style {
+            Style::Proctor => write_text(output, &text)?,
+            Style::YouBencha => generate(output, &path, format, &text)?,
+        }
         return Ok(Exit::Success);
     }
-    let format = args.format.or_else(|| named_format(output));
+    let format = format_of(args.format, output, &EXTENSIONS)?;
     let format = format.unwrap_or(ReportFormat::Table);
     let runs = super::named_runs(&args.runs, args.config.as_deref(), &host)?;
     let trials = report::read(&runs)?;
     write_report(&trials, basis(&args.basis), format, output)?;
     Ok(Exit::Success)
+}
+
+/// Writes a report as youBencha does: beside the results unless it has another place, and it says
+/// where.
+fn generate(
+    output: Option<&Utf8Path>,
+    results: &Utf8Path,
+    format: ReportFormat,
+    text: &str,
+) -> io::Result<()> {
+    let name = match format {
+        ReportFormat::Json => "report.json",
+        _ => "report.md",
+    };
+    let path = output.map_or_else(|| results.with_file_name(name), Utf8Path::to_owned);
+    if let Some(folder) = path.parent() {
+        fs_err::create_dir_all(folder)?;
+    }
+    fs_err::write(&path, text)?;
+    ui::print(&format!("Report generated: {path}\n"))
 }
 
 /// The statistical settings.
@@ -42,15 +77,24 @@ pub fn basis(args: &BasisArgs) -> Basis {
     }
 }
 
-/// The format for a file's extension.
-fn named_format(output: Option<&Utf8Path>) -> Option<ReportFormat> {
-    match output?.extension()? {
-        "md" => Some(ReportFormat::Markdown),
-        "html" | "htm" => Some(ReportFormat::Html),
-        "xml" => Some(ReportFormat::Junit),
-        "json" => Some(ReportFormat::Json),
-        "csv" => Some(ReportFormat::Csv),
-        _ => None,
+/// The given format, or else the format for the extension of the output file. `None` without an
+/// output file or an extension.
+pub fn format_of<Format: Copy>(
+    given: Option<Format>,
+    output: Option<&Utf8Path>,
+    known: &[(&'static str, Format)],
+) -> Result<Option<Format>, CliError> {
+    let extension = output.and_then(Utf8Path::extension);
+    let (None, Some(path), Some(extension)) = (given, output, extension) else {
+        return Ok(given);
+    };
+    let is_meant = |(name, _): &&(&str, Format)| name.eq_ignore_ascii_case(extension);
+    match known.iter().find(is_meant) {
+        Some((_, format)) => Ok(Some(*format)),
+        None => Err(CliError::OutputExtension {
+            path: path.to_owned(),
+            known: known.iter().map(|(name, _)| *name).collect(),
+        }),
     }
 }
 
@@ -90,19 +134,14 @@ pub fn write_text(output: Option<&Utf8Path>, text: &str) -> io::Result<()> {
 /// Writes the HTML page as a stream, because it can be large.
 fn write_page(report: &Report, trials: &Trials, output: Option<&Utf8Path>) -> io::Result<()> {
     let Some(path) = output else {
-        let mut out = BufWriter::new(io::stdout().lock());
-        let written = report::html(report, trials, &mut out).and_then(|()| out.flush());
-        return match written {
-            Err(error) if platform::reader_is_gone(&error) => Ok(()),
-            other => other,
-        };
+        return ui::stream(|mut out| report::html(report, trials, &mut out));
     };
     let mut out = BufWriter::with_capacity(1 << 18, fs_err::File::create(path)?);
     report::html(report, trials, &mut out)?;
     out.flush()
 }
 
-fn of_results(path: &Utf8Path, format: ReportFormat) -> Result<String, CliError> {
+fn of_results(path: &Utf8Path, format: ReportFormat, style: Style) -> Result<String, CliError> {
     let json = fs_err::read(path)?;
     let failed = |source| CliError::NoResults {
         path: path.to_owned(),
@@ -111,7 +150,13 @@ fn of_results(path: &Utf8Path, format: ReportFormat) -> Result<String, CliError>
     let refused = |format| Err(CliError::FromFormat { format });
     match format {
         ReportFormat::Table => report::results_text(&json).map_err(failed),
-        ReportFormat::Markdown => report::results_markdown(&json).map_err(failed),
+        ReportFormat::Markdown => {
+            let markdown = match style {
+                Style::Proctor => report::results_markdown,
+                Style::YouBencha => report::results_youbencha,
+            };
+            markdown(&json).map_err(failed)
+        }
         ReportFormat::Json => {
             // Check that the file is a result.
             report::results_text(&json).map_err(failed)?;

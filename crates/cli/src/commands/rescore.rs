@@ -3,15 +3,13 @@
 use std::fmt::Write;
 
 use camino::Utf8PathBuf;
-use proctor_harness::{
-    host::Host,
-    rescore::{Answers, Definitions, Rating, Rescore, RescoreSummary, Which},
-};
+use proctor_harness::rescore::{Answers, Definitions, Rating, Rescore, RescoreSummary, Which};
+use proctor_sandbox::host::Host;
 use tokio_util::sync::CancellationToken;
 
 use super::run::until_done;
 use crate::{
-    args::{Progress, RescoreArgs},
+    args::{ProgressStyle, RescoreArgs},
     error::{CliError, Exit},
     host, ui,
 };
@@ -42,7 +40,7 @@ pub fn rescore(args: &RescoreArgs) -> Result<Exit, CliError> {
         suite_file: suite.as_deref(),
     };
     let runs = runs(args, &host)?;
-    let progress = ui::Progress::new(Progress::Quiet, &host);
+    let progress = ui::Progress::new(ProgressStyle::Quiet, &host);
     let cancel = CancellationToken::new();
     let mut summaries = Vec::new();
     let mut failed = 0;
@@ -71,7 +69,12 @@ pub fn rescore(args: &RescoreArgs) -> Result<Exit, CliError> {
     }
     match failed {
         0 => Ok(worst(&summaries)),
-        count => Err(CliError::NotRescored { count }),
+        count => {
+            // The JSON of the other runs is already printed.
+            let error = CliError::NotRescored { count };
+            ui::error(&error);
+            Ok(error.exit())
+        }
     }
 }
 
@@ -126,7 +129,7 @@ fn shown(summary: &RescoreSummary) -> String {
     let _ = writeln!(
         text,
         "{} judged again, {} changed, {} not judged · {}",
-        ui::plural(summary.trials.len(), "trial"),
+        ui::counted(summary.trials.len(), "trial"),
         changed.count(),
         summary.not_judged.len(),
         summary.run_dir,

@@ -6,12 +6,11 @@ use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
     cluster,
     config::{Executor, SuiteFile},
-    host::Host,
     plan::RunPlan,
-    record::run_event::RunEvent,
     run::{RunSummary, Runner, control::Control},
     task::find,
 };
+use proctor_record::record::Event;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -19,9 +18,10 @@ use super::{
     planning::{self, PlannedRun},
 };
 use crate::{
-    args::{Progress, RunArgs},
+    args::{ProgressStyle, RunArgs},
     error::{CliError, Exit},
     host,
+    personality::{self, Personality, Style},
     platform::{StopSignals, can_draw},
     ui,
 };
@@ -82,10 +82,10 @@ fn execute(planned: &PlannedRun, args: &RunArgs) -> Result<Exit, CliError> {
     // The coordinator of a cluster only sees trials start and end, which lines show as well as a
     // view.
     let shown = if is_cluster { 1 } else { plan.trials.len() };
-    let progress = progress(args, &planned.host, shown, &control, &cancel)?;
+    let progress = progress(args, planned, shown, &control, &cancel)?;
     let stopping = async || interrupts.stopping(&progress).await;
     let is_single = plan.trials.len() == 1 && planned.is_cases();
-    let listener = |trial: usize, event: &RunEvent<'_>| {
+    let listener = |trial: usize, event: &Event| {
         if is_single {
             progress.show(event);
         } else {
@@ -118,6 +118,13 @@ fn print_result(
         ui::report(summary)?;
     } else {
         ui::suite_report(summary)?;
+    }
+    let personality = Personality::current();
+    if personality.style == Style::YouBencha {
+        let text = personality::completed(summary, personality.program)?;
+        if !args.json {
+            ui::print(&text)?;
+        }
     }
     if summary.detached {
         let hint =
@@ -153,7 +160,7 @@ fn dry_run(plan: &RunPlan) -> Result<Exit, CliError> {
     }
     ui::print(&format!(
         "{}, seed {}; nothing was run\n",
-        ui::plural(plan.trials.len(), "trial"),
+        ui::counted(plan.trials.len(), "trial"),
         plan.seed
     ))?;
     Ok(Exit::Success)
@@ -174,15 +181,17 @@ pub(super) fn exit(summary: &RunSummary) -> Exit {
 /// How a run is shown: in the live view, on a terminal with more than one trial.
 pub(super) fn progress(
     args: &RunArgs,
-    host: &Host,
+    planned: &PlannedRun,
     trials: usize,
     control: &Arc<Control>,
     cancel: &CancellationToken,
 ) -> Result<ui::Progress, CliError> {
-    let progress = ui::Progress::new(args.progress, host);
+    let host = &planned.host;
+    let wanted = super::wanted_progress(args.progress, planned.log_level);
+    let progress = ui::Progress::new(wanted, host);
     let term = host.env.get("TERM").map(String::as_str);
     let is_smart = !host.env.contains_key("CI") && can_draw(term);
-    let is_usual = trials > 1 && is_smart && args.progress == Progress::Auto && !args.view.no_tui;
+    let is_usual = trials > 1 && is_smart && wanted == ProgressStyle::Auto && !args.view.no_tui;
     if !args.view.tui && !is_usual {
         return Ok(progress);
     }

@@ -1,9 +1,11 @@
 //! `proctor schema`.
 
+use proctor_agents::ADAPTERS;
 use proctor_harness::{
-    agents::ADAPTERS,
     cluster::spec::TrialSpec,
     config::{schema_for_config, schema_for_eval},
+};
+use proctor_record::{
     record::{Record, Results},
     transcript,
 };

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use proctor_harness::{outcome::Outcome, record, run::RunError, trial::sdk_server::SdkServer};
+use proctor_harness::{run::RunError, trial::sdk_server::SdkServer};
+use proctor_record::{outcome::Outcome, record};
 use tokio_util::sync::CancellationToken;
 
 use crate::{

@@ -2,9 +2,9 @@
 
 use proctor_harness::{
     cluster::{self, QueueCount},
-    record,
     run::{RunStatus, status as read_status},
 };
+use proctor_record::record;
 use serde::Serialize;
 
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
 
 /// The status of a run, with its jobs on a cluster.
 #[derive(Serialize)]
-struct Standing {
+struct RunStanding {
     #[serde(flatten)]
     status: RunStatus,
     /// Absent if the run is not on a cluster, or the cluster does not respond.
@@ -35,7 +35,7 @@ pub fn status(args: &StatusArgs) -> Result<Exit, CliError> {
     let status = read_status(&run)?;
     let silent = record::silent(&run);
     if args.json {
-        ui::print_json(&Standing {
+        ui::print_json(&RunStanding {
             status,
             queue,
             silent,
@@ -55,6 +55,9 @@ pub fn status(args: &StatusArgs) -> Result<Exit, CliError> {
             ui::print(&format!(
                 "on the cluster: {running} running, {pending} pending\n"
             ))?;
+        }
+        for trial in &status.unreadable {
+            ui::print(&format!("cannot read the record of {trial}\n"))?;
         }
         if silent > 0 {
             ui::print(&format!(

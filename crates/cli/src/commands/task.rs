@@ -5,17 +5,17 @@ use std::sync::Arc;
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
     config::{Settings, SuiteFile},
-    host::Host,
     plan::resolve_suite,
-    record::TrialStatus,
     run::check::{TaskCheck, check as prove},
     task::{Task, case, find},
 };
+use proctor_record::record::TrialStatus;
+use proctor_sandbox::host::Host;
 use tokio_util::sync::CancellationToken;
 
 use super::run::until_done;
 use crate::{
-    args::{CheckArgs, Progress},
+    args::{CheckArgs, ProgressStyle},
     error::{CliError, Exit},
     host, ui,
 };
@@ -23,7 +23,7 @@ use crate::{
 pub fn check(args: &CheckArgs) -> Result<Exit, CliError> {
     let host = host::host()?;
     let settings = super::settings(&host)?;
-    let progress = ui::Progress::new(Progress::Quiet, &host);
+    let progress = ui::Progress::new(ProgressStyle::Quiet, &host);
     let cancel = CancellationToken::new();
     let mut checks = Vec::new();
     for path in &args.paths {
@@ -42,11 +42,12 @@ pub fn check(args: &CheckArgs) -> Result<Exit, CliError> {
     if args.json {
         ui::print_json(&checks)?;
     }
-    let is_proved = checks.iter().all(|check| check.problems.is_empty());
-    Ok(if is_proved {
-        Exit::Success
-    } else {
-        Exit::Failed
+    let is_broken = checks.iter().any(|check| !check.problems.is_empty());
+    let is_checked = checks.iter().all(|check| check.infrastructure.is_empty());
+    Ok(match (is_broken, is_checked) {
+        (true, _) => Exit::Failed,
+        (false, false) => Exit::Infrastructure,
+        (false, true) => Exit::Success,
     })
 }
 
@@ -69,18 +70,30 @@ fn tasks(path: &Utf8Path, host: &Host, settings: &Settings) -> Result<Vec<Arc<Ta
 fn shown(check: &TaskCheck) -> String {
     let count =
         |list: &[TrialStatus], wanted| list.iter().filter(|status| **status == wanted).count();
+    if !check.infrastructure.is_empty() {
+        let reasons = check.infrastructure.join("\n  ");
+        return format!(
+            "{}: not checked (infrastructure failure)\n  {reasons}\n",
+            check.task
+        );
+    }
     let verdict = if check.problems.is_empty() {
         "ok"
     } else {
         "broken"
     };
+    let reference = match check.ceiling.len() {
+        0 => "no reference solution was tried".to_owned(),
+        all => format!(
+            "the reference solution passed {} of {all}",
+            count(&check.ceiling, TrialStatus::Passed)
+        ),
+    };
     let mut text = format!(
-        "{}: {verdict} (the null agent failed {} of {}, the reference solution passed {} of {})\n",
+        "{}: {verdict} (the null agent failed {} of {}, {reference})\n",
         check.task,
         count(&check.floor, TrialStatus::Failed),
         check.floor.len(),
-        count(&check.ceiling, TrialStatus::Passed),
-        check.ceiling.len(),
     );
     for problem in &check.problems {
         text.extend(["  ", problem, "\n"]);

@@ -3,18 +3,18 @@
 use camino::Utf8Path;
 use proctor_harness::{
     cluster::spec::{SpecError, TrialSpec},
-    host::Host,
-    record::{
-        lease::{Holder, JobName, Seen},
-        run_event::RunEvent,
-    },
     run::attempt::Attempted,
 };
+use proctor_record::record::{
+    Event,
+    lease::{Holder, JobName, ObservedLease},
+};
+use proctor_sandbox::host::Host;
 use tokio_util::sync::CancellationToken;
 
 use super::run::until_done;
 use crate::{
-    args::{Progress, TrialArgs},
+    args::{ProgressStyle, TrialArgs},
     error::{CliError, Exit},
     host, ui,
 };
@@ -29,8 +29,8 @@ pub fn trial(args: &TrialArgs) -> Result<Exit, CliError> {
     }
     let who = Holder::here(&host.name, job(&host));
     let cancel = CancellationToken::new();
-    let progress = ui::Progress::new(Progress::Quiet, &host);
-    let listener = |event: &RunEvent<'_>| progress.show(event);
+    let progress = ui::Progress::new(ProgressStyle::Quiet, &host);
+    let listener = |event: &Event| progress.show(event);
     let running = spec.run(&who, &host, &listener, &cancel);
     let attempted = until_done::<_, SpecError>(running, &progress, &cancel)?;
     let (text, exit) = describe(&attempted, Utf8Path::new(&spec.folder));
@@ -64,7 +64,7 @@ fn describe(attempted: &Attempted, folder: &Utf8Path) -> (String, Exit) {
     }
 }
 
-fn holder(seen: &Seen) -> String {
+fn holder(seen: &ObservedLease) -> String {
     match &seen.holder {
         None => "another process".to_owned(),
         Some(holder) => {

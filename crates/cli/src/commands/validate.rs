@@ -3,16 +3,17 @@
 use std::collections::BTreeSet;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_agents::agent::PromptSource;
 use proctor_harness::{
-    agent::PromptSource,
-    config::{GatewayOverrides, Settings, SuiteFile},
+    config::{Execution, GatewayOverrides, Settings, SuiteFile},
     evaluate::Evaluator,
-    foreign,
-    host::Host,
     plan::{CaseOptions, RunPlan, TrialPlan, resolve_suite},
-    record::{self, list},
+    run::{Preflight, RunError},
     task::{Task, find},
 };
+use proctor_record::record::{self, list};
+use proctor_report::foreign;
+use proctor_sandbox::host::Host;
 
 use crate::{
     args::ValidateArgs,
@@ -34,9 +35,14 @@ pub fn validate(args: &ValidateArgs) -> Result<Exit, CliError> {
         });
     }
     let mut cases = Vec::new();
+    let mut exit = Exit::Success;
     for path in &paths {
         match SuiteFile::open(path) {
-            Some(file) => validate_suite(path, file, &host, &settings)?,
+            Some(file) => {
+                if !validate_suite(path, file, &host, &settings)? {
+                    exit = Exit::Usage;
+                }
+            }
             None => cases.push(path),
         }
     }
@@ -48,14 +54,36 @@ pub fn validate(args: &ValidateArgs) -> Result<Exit, CliError> {
             ui::print(&validated(&task))?;
         }
     }
+    let execution = Execution::default();
     for plan in super::load(cases, &host, &settings, &CaseOptions::default())? {
+        let plans = std::slice::from_ref(&plan);
+        if !is_accepted(plans, &execution, &host)? {
+            exit = Exit::Usage;
+            continue;
+        }
         ui::print(&format!("{}: ok\n", plan.task.config_file()))?;
         ask([plan.task.as_ref()])?;
         if args.verbose {
             ui::print(&resolved(&plan))?;
         }
     }
-    Ok(Exit::Success)
+    Ok(exit)
+}
+
+/// Whether no trial would refuse its input. Prints the errors, and notes about missing programs.
+fn is_accepted(plans: &[TrialPlan], execution: &Execution, host: &Host) -> Result<bool, CliError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let found = runtime.block_on(Preflight::of(plans, execution, host));
+    for note in &found.notes {
+        ui::note(&format!("note: {note}"));
+    }
+    let is_accepted = found.errors.is_empty();
+    for error in found.errors {
+        ui::error(&CliError::Run(RunError::Trial(error)));
+    }
+    Ok(is_accepted)
 }
 
 /// Whether a folder holds the results of a run.
@@ -64,13 +92,14 @@ fn is_run(folder: &Utf8Path) -> bool {
     list::is_run(&folder) || foreign::is_run(&folder)
 }
 
-/// Validates a suite. Unset variables are notes here; they are errors only when agents run.
+/// Validates a suite, and returns whether it can be run. Unset variables are notes here; they are
+/// errors only when agents run.
 fn validate_suite(
     path: &Utf8Path,
     file: SuiteFile,
     host: &Host,
     settings: &Settings,
-) -> Result<(), CliError> {
+) -> Result<bool, CliError> {
     let mut suite = resolve_suite(file, &host.env, settings).map_err(CliError::Config)?;
     GatewayOverrides::default().apply(&mut suite.execution.gateway, settings);
     let unset = suite.take_unset();
@@ -79,11 +108,15 @@ fn validate_suite(
         ui::note(&note);
     }
     let plan = RunPlan::make(&suite, host, 0).map_err(CliError::Config)?;
+    if !is_accepted(&plan.trials, &suite.execution, host)? {
+        return Ok(false);
+    }
     ui::print(&format!(
         "{path}: ok, {}\n",
-        ui::plural(plan.trials.len(), "trial")
+        ui::counted(plan.trials.len(), "trial")
     ))?;
-    ask(plan.trials.iter().map(|trial| trial.task.as_ref()))
+    ask(plan.trials.iter().map(|trial| trial.task.as_ref()))?;
+    Ok(true)
 }
 
 /// Prints the open questions for task authors, each once.
@@ -121,7 +154,7 @@ fn resolved(plan: &TrialPlan) -> String {
     let task = &plan.task;
     let prompt = match plan.agent.prompt() {
         None => "none".to_owned(),
-        Some(PromptSource::Text(text)) => format!("{} characters", text.chars().count()),
+        Some(PromptSource::Text(text)) => ui::counted(text.chars().count(), "character"),
         Some(PromptSource::WorkspaceFile(file)) => format!("{file}, in the repo"),
     };
     let timeout = task.limits.timeout.map_or("none".to_owned(), |limit| {

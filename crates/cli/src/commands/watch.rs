@@ -2,10 +2,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use proctor_harness::{
-    record::follow::{RunWatch, TrialState},
-    run::{self, RunError},
-};
+use proctor_harness::run::{self, RunError};
+use proctor_record::record::follow::{RunWatch, TrialState};
 
 use crate::{
     args::WatchArgs,
@@ -60,7 +58,7 @@ fn in_lines(mut watch: RunWatch) -> Result<(), CliError> {
                 ui::print(&format!("{state:<12} {}\n", ui::tame(&name)))?;
             }
         }
-        if !watch.view().is_running {
+        if !watch.view().is_running || ui::reader_is_gone() {
             return Ok(());
         }
         std::thread::sleep(LOOK);

@@ -82,7 +82,7 @@ pub fn private_file(path: &Utf8Path) -> io::Result<fs::File> {
 }
 
 /// Does nothing: the extension of a file decides whether it is executable.
-#[expect(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
+#[expect(clippy::unnecessary_wraps, reason = "other platforms can fail")]
 pub fn make_executable(_path: &Utf8Path) -> io::Result<()> {
     Ok(())
 }

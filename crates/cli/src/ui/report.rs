@@ -1,20 +1,22 @@
 //! The result of a run as text.
 
-use std::{
-    fmt::{Display, Write},
-    io,
-};
+use std::{collections::BTreeMap, fmt::Write, io};
 
-use proctor_harness::{
+use proctor_harness::run::RunSummary;
+use proctor_record::text::counted;
+use proctor_record::{
     record::{
-        Record, ReplayRecord, TrialStatus, TrialSummary, Verdict, VerdictStatus, score::Score,
+        NotPassed, ReasonGroup, Record, ReplayRecord, TrialStatus, TrialSummary, Verdict,
+        VerdictStatus,
+        score::{Score, exclusion},
     },
-    run::RunSummary,
     usage::{Usage, UsageSource, Usd},
 };
 
 /// The maximum number of differences to a recording shown per trial.
 const SHOWN_DIFFERENCES: usize = 5;
+/// The maximum number of reasons why trials did not pass.
+const SHOWN_REASONS: usize = 20;
 
 /// Print each trial of a run.
 pub fn report(summary: &RunSummary) -> io::Result<()> {
@@ -31,6 +33,7 @@ pub fn report(summary: &RunSummary) -> io::Result<()> {
     }
     if summary.trials.len() + summary.not_run > 1 {
         text.push_str(&totals(summary));
+        text.push_str(&exclusions(&summary.trials));
     }
     super::print(&text)
 }
@@ -39,8 +42,8 @@ pub fn report(summary: &RunSummary) -> io::Result<()> {
 fn totals(summary: &RunSummary) -> String {
     let count = |status| of(&summary.trials, status);
     format!(
-        "{}: {} passed, {} failed, {} not judged, {} not run · {}\n",
-        plural(summary.trials.len() + summary.not_run, "trial"),
+        "{}: {} passed, {} failed, {} excluded, {} not run · {}\n",
+        counted(summary.trials.len() + summary.not_run, "trial"),
         count(TrialStatus::Passed),
         count(TrialStatus::Failed),
         count(TrialStatus::Error) + count(TrialStatus::Interrupted),
@@ -51,21 +54,26 @@ fn totals(summary: &RunSummary) -> String {
 
 /// Print the result of a suite: a row for each agent and task.
 pub fn suite_report(summary: &RunSummary) -> io::Result<()> {
-    let mut text = format!(
-        "{:<20} {:<28} {:>7} {:>7} {:>11} {:>12} {:>9}\n",
-        "agent", "task", "passed", "failed", "not judged", "tokens", "cost"
-    );
-    for trials in summary
-        .trials
-        .chunk_by(|one, other| one.agent == other.agent && one.task == other.task)
-    {
-        text.push_str(&row(trials));
-    }
+    let head = [
+        "agent",
+        "task",
+        "passed",
+        "failed",
+        "not judged",
+        "tokens",
+        "cached",
+        "cost",
+    ];
+    let mut rows = vec![head.map(str::to_owned)];
+    let is_same = |one: &TrialSummary, other: &TrialSummary| {
+        one.agent == other.agent && one.task == other.task
+    };
+    rows.extend(summary.trials.chunk_by(is_same).map(row));
+    let mut text = super::table(&rows, 2);
     text.push('\n');
     text.push_str(&totals(summary));
-    for (agent, error, times) in failures(&summary.trials) {
-        let _ = writeln!(text, "{agent}: {times} not judged: {error}");
-    }
+    text.push_str(&exclusions(&summary.trials));
+    text.push_str(&failures(&summary.trials));
     let litellm = summary
         .litellm
         .iter()
@@ -83,22 +91,44 @@ pub fn suite_report(summary: &RunSummary) -> io::Result<()> {
     super::print(&text)
 }
 
-/// Infrastructure failures: the agent, the error, and the number of trials.
-fn failures(trials: &[TrialSummary]) -> Vec<(&str, &str, usize)> {
-    let mut all: Vec<(&str, &str, usize)> = Vec::new();
-    for trial in trials {
-        let Some(error) = &trial.error else { continue };
-        // A message may contain long output of a program.
-        let error = error.lines().next().unwrap_or_default();
-        let known = all
-            .iter_mut()
-            .find(|(agent, why, _)| *agent == trial.agent && *why == error);
-        match known {
-            Some((_, _, times)) => *times += 1,
-            None => all.push((&trial.agent, error, 1)),
-        }
+/// The trials that are not judged, by reason; empty if there are none.
+fn exclusions(trials: &[TrialSummary]) -> String {
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for trial in trials.iter().filter(|trial| trial.score.is_none()) {
+        let reason = exclusion(trial.status, trial.outcome);
+        *reasons.entry(reason).or_default() += 1;
     }
-    all
+    if reasons.is_empty() {
+        return String::new();
+    }
+    let reasons: Vec<String> = reasons
+        .iter()
+        .map(|(reason, count)| format!("{count} {reason}"))
+        .collect();
+    format!("excluded from scores: {}\n", reasons.join(", "))
+}
+
+/// Why trials did not pass, one line for each agent and reason.
+fn failures(trials: &[TrialSummary]) -> String {
+    let not_passed = trials.iter().filter_map(|trial| {
+        Some(NotPassed {
+            agent: &trial.agent,
+            task: &trial.task,
+            status: trial.status,
+            outcome: trial.outcome,
+            reason: trial.reason.as_deref()?,
+        })
+    });
+    let groups = ReasonGroup::all(not_passed);
+    let mut text = String::new();
+    for group in groups.iter().take(SHOWN_REASONS) {
+        let _ = writeln!(text, "{group}");
+    }
+    if groups.len() > SHOWN_REASONS {
+        let more = counted(groups.len() - SHOWN_REASONS, "more reason");
+        let _ = writeln!(text, "and {more}: `proctor report` shows all trials");
+    }
+    text
 }
 
 fn of(trials: &[TrialSummary], status: TrialStatus) -> usize {
@@ -106,23 +136,25 @@ fn of(trials: &[TrialSummary], status: TrialStatus) -> usize {
 }
 
 /// The row for the trials of one agent on one task. A sum is unknown if a part is unknown.
-fn row(trials: &[TrialSummary]) -> String {
-    let Some(first) = trials.first() else {
-        return String::new();
+fn row(trials: &[TrialSummary]) -> [String; 8] {
+    let sum = |figure: fn(&Usage) -> Option<u64>| -> Option<u64> {
+        let known = |trial: &TrialSummary| trial.usage.as_ref().and_then(figure);
+        trials.iter().map(known).sum()
     };
-    let tokens = |trial: &TrialSummary| trial.usage.as_ref()?.total.total_tokens;
-    let tokens: Option<u64> = trials.iter().map(tokens).sum();
     let cost: Option<Usd> = trials.iter().map(|trial| trial.cost_usd).sum();
-    format!(
-        "{:<20} {:<28} {:>7} {:>7} {:>11} {:>12} {:>9}\n",
-        first.agent,
-        first.task,
-        of(trials, TrialStatus::Passed),
-        of(trials, TrialStatus::Failed),
-        of(trials, TrialStatus::Error) + of(trials, TrialStatus::Interrupted),
-        tokens.map_or("–".to_owned(), count),
-        cost.map_or("–".to_owned(), |cost| format!("${:.4}", cost.dollars())),
-    )
+    let unknown = || "–".to_owned();
+    let number = |status| of(trials, status).to_string();
+    let excluded = of(trials, TrialStatus::Error) + of(trials, TrialStatus::Interrupted);
+    [
+        super::tame(&trials[0].agent),
+        super::tame(&trials[0].task),
+        number(TrialStatus::Passed),
+        number(TrialStatus::Failed),
+        excluded.to_string(),
+        sum(Usage::tokens).map_or_else(unknown, count),
+        sum(Usage::cached_tokens).map_or_else(unknown, count),
+        cost.map_or_else(unknown, |cost| format!("${:.4}", cost.dollars())),
+    ]
 }
 
 /// One trial.
@@ -146,7 +178,7 @@ fn one(record: &Record, path: &str) -> String {
             "change",
             &format!(
                 "{}, +{} −{} lines",
-                plural(diff.files_changed, "file"),
+                counted(diff.files_changed, "file"),
                 diff.lines_added,
                 diff.lines_removed
             ),
@@ -283,12 +315,6 @@ pub fn replay(trial: &str, replay: Option<&ReplayRecord>) -> String {
         let _ = writeln!(text, "  {}", &line[..line.floor_char_boundary(200)]);
     }
     text
-}
-
-/// A count with its noun, such as `1 trial` or `2 trials`.
-pub fn plural<N: From<u8> + PartialEq + Display + Copy>(count: N, noun: &str) -> String {
-    let ending = if count == N::from(1) { "" } else { "s" };
-    format!("{count} {noun}{ending}")
 }
 
 /// A number with thousands separators.

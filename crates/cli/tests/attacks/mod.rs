@@ -17,7 +17,7 @@ pub struct Table {
     /// The files of the base.
     pub files: Vec<(&'static str, String)>,
     pub evaluators: Value,
-    /// Solves the task, as a line for the shell.
+    /// Solves the task, as a shell command.
     pub good: String,
     /// The files of tests on the base.
     #[allow(dead_code, reason = "the tests of containers leave it out")]

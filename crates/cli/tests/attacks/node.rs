@@ -2,7 +2,10 @@
 
 use serde_json::json;
 
-use super::{Expect::Fails, Table, attack, row, write};
+use super::{
+    Expect::{Fails, Tampered},
+    Table, attack, row, write,
+};
 
 /// Attacks on `node --test`, with its report in a file and with TAP on standard output, where the work prints too.
 #[expect(clippy::too_many_lines, reason = "a table")]
@@ -154,6 +157,14 @@ pub fn node(reads_output: bool) -> Table {
                 format!(
                     "rm -r __fixtures__; mkdir ok; {}ln -s ok __fixtures__",
                     write("ok/check.js", lenient)
+                ),
+            ),
+            row(
+                "a folder of tests that is swapped while they run",
+                Tampered,
+                write(
+                    "add.js",
+                    "const fs = require('fs');\ntry { fs.renameSync('test', 'away'); fs.renameSync('away', 'test'); } catch {}\nmodule.exports = (a, b) => a + b;",
                 ),
             ),
             row(

@@ -45,6 +45,24 @@ pub fn pytest(folder: Option<&str>) -> Table {
     }
 }
 
+/// The same with a report below the copy, in a folder that pytest makes.
+pub fn pytest_with_own_report(folder: Option<&str>) -> Table {
+    let usual = pytest(folder);
+    let env = usual.evaluators[0]["config"]["env"].clone();
+    let line = "python3 -m pytest -p no:cacheprovider --junitxml out/junit.xml";
+    let config =
+        json!({"command": line, "report": "out/junit.xml", "env": env, "timeout_ms": 60_000});
+    Table {
+        evaluators: json!([{"name": "tests", "config": config}]),
+        // There is no folder for the file that ended an earlier watch.
+        rows: reports()
+            .into_iter()
+            .filter(|row| !row.name.ends_with("end of the watch"))
+            .collect(),
+        ..usual
+    }
+}
+
 /// Settings that load a plug-in or pick no test.
 fn settings() -> Vec<Row> {
     let plugin = |settings: &str, text: &str| write(settings, text) + &write("fake.py", PASS_ALL);
@@ -117,6 +135,10 @@ fn modules() -> Vec<Row> {
         attack(
             "a package in the place of a module",
             write("iniconfig/__init__.py", EXIT),
+        ),
+        attack(
+            "a link to a sitecustomize package",
+            write("custom/__init__.py", EXIT) + "ln -sfn custom sitecustomize\n",
         ),
         attack(
             "a sitecustomize package",

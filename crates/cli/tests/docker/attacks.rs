@@ -70,6 +70,11 @@ fn pytest() {
 }
 
 #[test]
+fn pytest_with_own_report() {
+    check(&python::pytest_with_own_report(None));
+}
+
+#[test]
 fn node_test() {
     check(&node::node(false));
 }

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use proctor_harness::sandbox::docker::{Container, ContainerSpec, EngineError, Hardening};
 use proctor_process::{EndReason, Event, JobFailure, Limits, Readiness, Service, Status};
+use proctor_sandbox::docker::{Container, ContainerSpec, EngineError, Hardening};
 use proctor_testkit::{PrivateEngine, processes_with};
 
 use crate::support::{Rig, finish, sh, wall};
@@ -232,7 +232,7 @@ async fn service_runs_with_the_job_and_ends_with_it() {
 }
 
 #[tokio::test]
-async fn an_engine_that_is_killed_is_gone_and_its_leftovers_are_swept_later() {
+async fn leftovers_of_a_killed_engine_are_swept_later() {
     let folder = tempfile::tempdir().unwrap();
     let Some(mut private) = PrivateEngine::start(folder.path()) else {
         return;
@@ -258,7 +258,7 @@ async fn an_engine_that_is_killed_is_gone_and_its_leftovers_are_swept_later() {
 }
 
 #[tokio::test]
-async fn an_engine_that_shuts_down_is_gone_and_not_an_exit_code() {
+async fn shutdown_of_an_engine_is_not_an_exit_code() {
     let folder = tempfile::tempdir().unwrap();
     let Some(mut private) = PrivateEngine::start(folder.path()) else {
         return;

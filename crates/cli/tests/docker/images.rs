@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use proctor_harness::sandbox::docker::{BuildSpec, EngineError};
 use proctor_process::Limits;
+use proctor_sandbox::docker::{BuildSpec, EngineError};
 use proctor_testkit::BUSYBOX;
 
 use crate::support::{Rig, finish, sh};
@@ -103,7 +103,7 @@ async fn a_missing_image_is_named() {
     let error = rig.engine.create(spec).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "image \"proctor-test:no-such\" is not on the engine"
+        "image \"proctor-test:no-such\" not found on the engine"
     );
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use proctor_harness::sandbox::docker::{Engine, Network, RUN_LABEL, Swept};
 use proctor_process::{Event, Limits};
+use proctor_sandbox::docker::{Engine, Network, RUN_LABEL, Swept};
 use proctor_testkit::docker_host;
 
 use crate::support::{Rig, finish, sh};
@@ -18,7 +18,7 @@ fn descriptors() -> usize {
 }
 
 #[tokio::test]
-async fn a_sweep_takes_the_dead_and_spares_the_living() {
+async fn sweep_removes_only_resources_of_dead_runs() {
     let Some(rig) = Rig::new().await else { return };
     let Some(dead) = Rig::new().await else { return };
     let living = rig.container().await;
@@ -87,7 +87,7 @@ async fn dropped_context_removes_files_and_descriptors() {
 }
 
 #[tokio::test]
-async fn a_panic_leaves_no_container() {
+async fn containers_are_removed_after_a_panic() {
     let Some(rig) = Rig::new().await else { return };
     let engine = rig.engine.clone();
     let spec = rig.spec();

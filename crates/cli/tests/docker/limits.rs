@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use proctor_harness::sandbox::docker::{DiskLimit, Mount, Root, Tmpfs};
 use proctor_process::{EndReason, Limits};
+use proctor_sandbox::docker::{BindMount, DiskLimit, Root, Tmpfs};
 
 use crate::support::{Rig, wall};
 
@@ -51,7 +51,7 @@ async fn disk_limit_stops_an_agent_that_fills_the_disk_anywhere() {
     for target in ["/root/filler", "/work/filler"] {
         let mut spec = rig.spec();
         spec.disk = Some(50 << 20);
-        spec.mounts = vec![Mount {
+        spec.mounts = vec![BindMount {
             host: work.clone(),
             inside: "/work".to_owned(),
             read_only: false,

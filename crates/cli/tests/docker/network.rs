@@ -5,8 +5,8 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 
-use proctor_harness::sandbox::docker::Network;
 use proctor_process::{Limits, Relay};
+use proctor_sandbox::docker::Network;
 
 use crate::support::{Rig, finish, sh};
 
@@ -45,7 +45,7 @@ async fn a_relay_is_the_only_way_out() {
     spec.sockets = Some(sockets);
     spec.user = Some("1000:1000".to_owned());
     let container = rig.engine.create(spec).await.unwrap();
-    // Not wget: a static busybox dies in it for want of a C library.
+    // Not wget: a static busybox crashes in it without a C library.
     let tries = format!(
         "ask() {{ printf 'GET %s HTTP/1.0\\r\\n\\r\\n' $3 | nc -w 2 $1 $2 2>/dev/null | grep says; }}
          ask 127.0.0.1 4100 /one; ask 127.0.0.1 4100 /two
@@ -76,7 +76,7 @@ async fn a_relay_is_the_only_way_out() {
 }
 
 #[tokio::test]
-async fn a_relay_whose_socket_is_gone_closes_the_connection() {
+async fn relay_without_a_socket_closes_the_connection() {
     let Some(rig) = Rig::new().await else { return };
     let container = rig.container().await;
     let mut job = sh("echo | nc -w 5 127.0.0.1 4100; echo closed");

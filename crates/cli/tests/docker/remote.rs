@@ -1,7 +1,7 @@
 //! An engine that does not see our files: everything goes by archive.
 
-use proctor_harness::sandbox::docker::{Mount, Root, Swept};
 use proctor_process::{EndReason, Event, JobInput, Limits, Status};
+use proctor_sandbox::docker::{BindMount, Root, Swept};
 use proctor_testkit::docker_host;
 use tokio::net::{TcpListener, UnixStream};
 use tokio::task::JoinSet;
@@ -33,7 +33,7 @@ async fn remote() -> Option<(Rig, JoinSet<()>)> {
 }
 
 #[tokio::test]
-async fn a_workspace_goes_to_a_remote_engine_and_comes_back() {
+async fn workspace_is_copied_to_and_from_a_remote_engine() {
     let Some((rig, _proxy)) = remote().await else {
         return;
     };
@@ -43,7 +43,7 @@ async fn a_workspace_goes_to_a_remote_engine_and_comes_back() {
     std::fs::write(work.join("sub/kept"), "kept\n").unwrap();
     std::fs::write(work.join("gone"), "").unwrap();
     std::fs::write(tools.join("tool"), "tool\n").unwrap();
-    let mount = |host: &std::path::Path, inside: &str, read_only| Mount {
+    let mount = |host: &std::path::Path, inside: &str, read_only| BindMount {
         host: host.to_owned(),
         inside: inside.to_owned(),
         read_only,

@@ -24,7 +24,7 @@ async fn twenty_megabytes_of_both_streams_arrive_byte_for_byte() {
     std::fs::write(folder.join("out"), &out).unwrap();
     std::fs::write(folder.join("err"), &err).unwrap();
     let mut spec = rig.spec();
-    spec.mounts = vec![proctor_harness::sandbox::docker::Mount {
+    spec.mounts = vec![proctor_sandbox::docker::BindMount {
         host: folder,
         inside: "/data".to_owned(),
         read_only: true,

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use proctor_harness::sandbox::docker::{
-    Container, ContainerProcess, ContainerSpec, Engine, EngineError, EngineOptions, Facts,
+use proctor_process::{Event, Job, JobInput, Limits, Report, Stream, Supervisor};
+use proctor_sandbox::docker::{
+    Container, ContainerProcess, ContainerSpec, Engine, EngineError, EngineOptions, JobFacts,
     RUN_LABEL,
 };
-use proctor_process::{Event, Job, JobInput, Limits, Report, Stream, Supervisor};
 use proctor_testkit::{BUSYBOX, docker_host};
 use tempfile::TempDir;
 
@@ -113,7 +113,7 @@ pub struct Run {
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
     pub report: Report,
-    pub facts: Facts,
+    pub facts: JobFacts,
 }
 
 impl Run {

@@ -93,13 +93,17 @@ fn shells_of_all_systems_get_completions() {
 
 /// The program answers to the names of its forerunners.
 #[test]
-fn other_names_of_the_program_do_the_same() {
+fn other_names_of_the_program_have_its_version() {
     let context = context();
-    for name in ["yb", "thunderdome"] {
+    let version = env!("CARGO_PKG_VERSION");
+    for (name, expected) in [
+        ("yb", format!("{version}\n")),
+        ("thunderdome", format!("proctor {version}\n")),
+    ] {
         let program = context.bin().join(format!("{name}{EXE_SUFFIX}"));
         fs_err::copy(env!("CARGO_BIN_EXE_proctor"), &program).unwrap();
         let output = run_copied(&context, &program);
-        assert_eq!(output, format!("proctor {}\n", env!("CARGO_PKG_VERSION")));
+        assert_eq!(output, expected);
     }
 }
 

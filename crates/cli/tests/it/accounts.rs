@@ -117,10 +117,10 @@ fn the_sidecar_stays_in_meta_json_and_the_gateways_figures_count() {
     let csv = context.proctor(csv).run().stdout;
     let row: Vec<&str> = csv.lines().nth(1).unwrap().split(',').collect();
     assert_eq!(row[8], counted.to_string(), "the report's cost: {csv}");
-    assert_eq!(row[10], "1420", "the report's tokens: {csv}");
+    assert_eq!(row[10..12], ["120", "1300"], "the report's tokens: {csv}");
     let notes = notes(&context);
     assert!(
-        notes.contains("one: in 1 of 1 trials the agent's own figures differ from the gateway's by more than 1 %"),
+        notes.contains("one: in 1 of 1 trial the agent's own figures differ from the gateway's by more than 1 %"),
         "{notes}"
     );
     let listed = context.proctor(["list", "runs", "--json"]).run();
@@ -131,7 +131,7 @@ fn the_sidecar_stays_in_meta_json_and_the_gateways_figures_count() {
 }
 
 #[test]
-fn without_a_sidecar_meta_json_has_the_gateways_figures() {
+fn meta_json_has_gateway_figures_without_a_sidecar() {
     let context = context();
     let text = format!("{}echo 42 > answer\n", ask("claude-sonnet-4-5"));
     run(&context, &metered(&context, &text)).assert_code(0);
@@ -187,7 +187,10 @@ fn a_cost_without_a_price_is_the_agents_and_is_reported_as_such() {
     assert_eq!(record["usage"]["source"], "gateway", "{record:#}");
     assert_eq!(record["usage"]["cost_usd"], 0.25);
     let notes = notes(&context);
-    assert!(notes.contains("the gateway has no price for it"), "{notes}");
+    assert!(
+        notes.contains("the gateway has no price for the model"),
+        "{notes}"
+    );
 }
 
 #[test]
@@ -198,7 +201,7 @@ fn agent_that_bypasses_the_gateway_is_detected() {
     let record = trial(&context, "artifacts/record.json");
     assert_eq!(record["usage"]["source"], "sidecar", "{record:#}");
     let notes = notes(&context);
-    assert!(notes.contains("no call by the gateway"), "{notes}");
+    assert!(notes.contains("no call through the gateway"), "{notes}");
 }
 
 /// The agent's log says 1 token; the gateway counted 120.

@@ -53,7 +53,7 @@ fn trial(context: &TestContext, spec: &Utf8PathBuf) -> Program {
 }
 
 #[test]
-fn of_two_processes_that_are_given_the_same_trial_one_runs_it() {
+fn only_one_of_two_processes_runs_a_trial() {
     let context = context();
     let spec = spec(&context, 5);
     schema(&context, "trial").assert_valid(&json_of(&spec));
@@ -152,7 +152,7 @@ fn replaced_process_does_not_touch_its_successors_trial() {
 }
 
 #[test]
-fn work_that_was_not_judged_in_time_is_kept_and_can_be_judged() {
+fn work_that_was_not_judged_in_time_can_be_rescored() {
     let context = context();
     let more = json!({"executor": {"type": SLURM, "time": "12s"}});
     let spec = spec_with(&context, 0, &more, &[]);
@@ -209,7 +209,7 @@ fn job_requests_resources_of_the_suite() {
 
 /// The result of the agent is unknown.
 #[test]
-fn an_agent_that_was_not_started_in_its_jobs_time_has_no_score() {
+fn agent_that_did_not_start_in_its_jobs_time_is_excluded() {
     let context = context();
     let more = json!({"executor": {"type": SLURM, "time": "8s"}});
     let spec = spec_with(&context, 0, &more, &[]);
@@ -227,7 +227,9 @@ fn an_agent_that_was_not_started_in_its_jobs_time_has_no_score() {
     assert_eq!(record["outcome"], "sandbox", "{record:#}");
     assert_eq!(record["score"], Value::Null, "{record:#}");
     assert!(
-        record["errors"].to_string().contains("the time of its job"),
+        record["errors"]
+            .to_string()
+            .contains("the time limit of its job"),
         "{record:#}"
     );
 }
@@ -264,7 +266,7 @@ fn a_trial_whose_task_has_changed_is_refused() {
     fs_err::write(&case, format!("{text}\n")).unwrap();
     let output = trial(&context, &spec).run();
     output.assert_code(2);
-    let expect = format!("the task `{task}` is not what it was");
+    let expect = format!("the task `{task}` has changed since the start of the run");
     assert!(output.stderr.contains(&expect), "{output:?}");
 }
 
@@ -281,11 +283,19 @@ fn settings_unsupported_on_clusters_are_refused() {
         assert!(output.stderr.contains(expect), "{expect}: {output:?}");
     };
     let providers = json!({"executor": SLURM, "providers": {"anthropic": {"parallel": 2}}});
-    refused(providers, &[], "`providers` cannot be held to across nodes");
+    refused(
+        providers,
+        &[],
+        "`providers` limits are not supported across nodes",
+    );
     let head = json!({"executor": {"type": SLURM, "gateway": "head"}});
-    refused(head, &[], "there is no gateway that could be on the head");
+    refused(
+        head,
+        &[],
+        "`gateway: head` has no effect: the gateway is off",
+    );
     let local = json!({"executor": {"type": "docker", "hosts": ["tcp://a:1"]}, "sandbox": "local"});
-    refused(local, &[], "`executor: docker` needs containers");
+    refused(local, &[], "`executor: docker` requires containers");
     let script = ["--record-models", "recordings"];
     refused(
         json!({"executor": SLURM}),

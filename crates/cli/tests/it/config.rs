@@ -5,7 +5,8 @@ use proctor_testkit::{Output, TestContext};
 use serde_json::{Value, json};
 
 use crate::support::{
-    claude_case, claude_with, context, install_claude, run, session, shown, with, write_case,
+    claude_case, claude_with, command_case, context, install_claude, run, session, shown, with,
+    write_case,
 };
 
 const CASE: &str = "\
@@ -75,7 +76,7 @@ fn unknown_keys_are_shown_with_their_place_and_the_nearest_key() {
     error: [ROOT]/cases/testcase.yaml:9:44: unknown key `max_files`
      9 |   - {name: git-diff, config: {assertions: {max_files: 1}}}
        |                                            ^^^^^^^^^
-    hint: known: `max_files_changed`, `max_lines_added`, `max_lines_removed`, `max_total_changes`, `min_change_entropy`, `max_change_entropy`
+    hint: known: `max_files_changed`, `max_lines_added`, `max_lines_removed`, `max_lines_changed`, `max_total_changes`, `min_change_entropy`, `max_change_entropy`
     ");
 }
 
@@ -88,7 +89,7 @@ fn unknown_names_are_shown_with_the_known_ones() {
     hint: did you mean `claude-code`?
     ");
     assert_snapshot!(refusal(&changed("git-diff", "agentic-judge")), @"
-    error: [ROOT]/cases/testcase.yaml:9:5: nobody judges for `agentic-judge`
+    error: [ROOT]/cases/testcase.yaml:9:5: `agentic-judge` requires an agent or a model
      9 |   - agentic-judge
        |     ^^^^^^^^^^^^^
     hint: name an agent (`agent: {type: claude-code}`) or a model (`model: …`)
@@ -111,7 +112,7 @@ fn wrong_values_are_shown_with_their_place() {
     error: [ROOT]/cases/testcase.yaml:4:1: duplicate key `name`
      4 | name: Again
        | ^^^^
-    hint: it is already set on line 1; keep one of them
+    hint: it is already set on line 1; remove one of them
     ");
     assert_snapshot!(refusal("name: 'open\n"), @"
     error: [ROOT]/cases/testcase.yaml:2:1: not valid YAML: invalid indentation in multiline quoted scalar
@@ -121,7 +122,7 @@ fn wrong_values_are_shown_with_their_place() {
     ");
     assert_snapshot!(refusal(""), @"
     error: [ROOT]/cases/testcase.yaml:1:1: the file is empty
-    hint: `proctor init` writes a test case to start from
+    hint: `proctor init` writes an example test case
     ");
 }
 
@@ -129,16 +130,16 @@ fn wrong_values_are_shown_with_their_place() {
 #[test]
 fn prompt_and_prompt_file_exclude_each_other() {
     assert_snapshot!(refusal(&changed("prompt: Fix it", "prompt: Fix it\n    prompt_file: x.md")), @"
-    error: [ROOT]/cases/testcase.yaml:8:5: both `prompt` and `prompt_file` are given
+    error: [ROOT]/cases/testcase.yaml:8:5: `prompt` and `prompt_file` cannot be combined
      8 |     prompt_file: x.md
        |     ^^^^^^^^^^^
-    hint: keep one of them
+    hint: remove one of them
     ");
     assert_snapshot!(refusal(&changed("prompt: Fix it", "model: sonnet")), @"
-    error: [ROOT]/cases/testcase.yaml:7:5: neither `prompt` nor `prompt_file` is given
+    error: [ROOT]/cases/testcase.yaml:7:5: missing key `prompt` or `prompt_file`
      7 |     model: sonnet
        |     ^^^^^^^^^^^^^
-    hint: say what the agent is asked, such as `prompt: Fix the failing test`
+    hint: add a prompt, such as `prompt: Fix the failing test`
     ");
     assert_snapshot!(refusal(&changed("prompt: Fix it", "prompt: ' '")), @"
     error: [ROOT]/cases/testcase.yaml:7:13: the prompt is empty
@@ -156,20 +157,20 @@ fn prompt_files_stay_inside() {
     fs_err::os::unix::fs::symlink(&secret, context.root().join("cases/link.md")).unwrap();
     let with_file = |file: &str| changed("prompt: Fix it", &format!("prompt_file: {file}"));
     assert_snapshot!(refusal_in(&context, &with_file("./missing.md")), @"
-    error: [ROOT]/cases/testcase.yaml: prompt_file `./missing.md` cannot be used: there is no such file beside the test case or in the workspace
+    error: [ROOT]/cases/testcase.yaml: invalid prompt_file `./missing.md`: file not found next to the test case or in the workspace
     ");
     assert_snapshot!(refusal_in(&context, &with_file("../secret.md")), @"
-    error: [ROOT]/cases/testcase.yaml:7:18: prompt_file `../secret.md` cannot be used: it must not contain `..`
+    error: [ROOT]/cases/testcase.yaml:7:18: invalid prompt_file `../secret.md`: it must not contain `..`
      7 |     prompt_file: ../secret.md
        |                  ^^^^^^^^^^^^
     ");
     assert_snapshot!(refusal_in(&context, &with_file(secret.as_str())), @"
-    error: [ROOT]/cases/testcase.yaml:7:18: prompt_file `[ROOT]/secret.md` cannot be used: it must be a relative path
+    error: [ROOT]/cases/testcase.yaml:7:18: invalid prompt_file `[ROOT]/secret.md`: it must be a relative path
      7 |     prompt_file: [ROOT]/secret.md
        |                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
     ");
     assert_snapshot!(refusal_in(&context, &with_file("link.md")), @"
-    error: [ROOT]/cases/testcase.yaml:7:18: prompt_file `link.md` cannot be used: it leads out of [ROOT]/cases through a symlink
+    error: [ROOT]/cases/testcase.yaml:7:18: invalid prompt_file `link.md`: it is a symlink to a file outside of [ROOT]/cases
      7 |     prompt_file: link.md
        |                  ^^^^^^^
     ");
@@ -178,7 +179,7 @@ fn prompt_files_stay_inside() {
     fs_err::os::unix::fs::symlink(&secret, link).unwrap();
     context.repo().commit("link", &[]);
     assert_snapshot!(refusal_in(&context, &with_file("in-repo.md")), @"
-    error: [ROOT]/cases/testcase.yaml: prompt_file `in-repo.md` cannot be used: it leads out of [ROOT]/tmp/[AREA]/src-modified through a symlink
+    error: [ROOT]/cases/testcase.yaml: invalid prompt_file `in-repo.md`: it is a symlink to a file outside of [ROOT]/tmp/[AREA]/src-modified
     ");
 }
 
@@ -230,11 +231,14 @@ fn texts_have_their_longest_length() {
     ] {
         check_bound(key, &top(key, most), &top(key, most + 1));
     }
+    // The file may be made before the agent starts.
+    let hook = json!({"pre_execution": [{"name": "script", "config": {"command": "true"}}]});
     let file = |length: usize| {
         let path = format!("{}/{}", "x".repeat(250), "x".repeat(length - 251));
-        claude_with(&json!({"prompt": null, "prompt_file": path}))
+        let case = claude_with(&json!({"prompt": null, "prompt_file": path}));
+        with(&case, &hook)
     };
-    check_bound("at most 500", &file(500), &file(501));
+    check_bound("the maximum is 500", &file(500), &file(501));
 }
 
 /// The limits of seed 001 on names and numbers.
@@ -279,18 +283,18 @@ fn names_and_numbers_have_their_bounds() {
 
 /// Case 37: a setting that would do nothing is an error.
 #[test]
-fn settings_that_would_do_nothing_are_refused() {
+fn settings_without_effect_are_refused() {
     assert_snapshot!(refusal(&changed("prompt: Fix it", "prompt: Fix it\n    temperature: 0.5")), @"
-    error: [ROOT]/cases/testcase.yaml:8:18: `temperature` needs the gateway: the agent's CLI has no option for it
+    error: [ROOT]/cases/testcase.yaml:8:18: `temperature` requires the gateway: the agent's CLI has no option for it
      8 |     temperature: 0.5
        |                  ^^^
-    hint: add `gateway: {}` at the top of the file, or leave it out
+    hint: add `gateway: {}` at the top of the file, or remove `temperature`
     ");
     assert_snapshot!(refusal(&changed("prompt: Fix it", "prompt: Fix it\n    permission_policy: deny")), @"
-    error: [ROOT]/cases/testcase.yaml:8:24: `permission_policy` does nothing with this transport: only the control protocol asks for permission
+    error: [ROOT]/cases/testcase.yaml:8:24: `permission_policy` has no effect with this transport: only the control protocol has permission requests
      8 |     permission_policy: deny
        |                        ^^^^
-    hint: add `transport: control`, or leave it out
+    hint: add `transport: control`, or remove it
     ");
     let hooks = "evaluators:\n  - git-diff\npre_execution:\n  - {name: webhook, config: {url: x}}\npost_evaluation:\n  - {name: webhook, config: {url: x}}\n";
     assert_snapshot!(refusal(&changed("evaluators:\n  - git-diff\n", hooks)), @"
@@ -299,7 +303,7 @@ fn settings_that_would_do_nothing_are_refused() {
         |            ^^^^^^^
     hint: known: `script`
 
-    [ROOT]/cases/testcase.yaml:13:35: `url` cannot be used: must start with http:// or https://
+    [ROOT]/cases/testcase.yaml:13:35: invalid `url`: must start with http:// or https://
      13 |   - {name: webhook, config: {url: x}}
         |                                   ^
     ");
@@ -311,11 +315,11 @@ fn all_config_errors_are_reported_at_once() {
     let more = "prompt: Fix it\n    max_tokens: 0\n    model: gpt-5";
     let yaml = changed("prompt: Fix it", more).replace("git-diff", "git-dif");
     assert_snapshot!(refusal(&yaml), @"
-    error: [ROOT]/cases/testcase.yaml:8:17: `max_tokens` is a number from 1 to 200000
+    error: [ROOT]/cases/testcase.yaml:8:17: `max_tokens` must be from 1 to 200000
      8 |     max_tokens: 0
        |                 ^
 
-    [ROOT]/cases/testcase.yaml:9:12: `gpt-5` is not a model that Claude Code accepts
+    [ROOT]/cases/testcase.yaml:9:12: invalid Claude Code model `gpt-5`
      9 |     model: gpt-5
        |            ^^^^^
     hint: write an id such as `claude-sonnet-4-5`, or one of: default, sonnet, opus, haiku, opusplan, best
@@ -398,4 +402,36 @@ fn project_settings_are_defaults() {
        | ^^^^^^^^^^^^
     hint: did you mean `workspace_dir`?
     ");
+}
+
+#[test]
+fn a_program_that_does_not_exist_is_found_before_the_run() {
+    let context = context();
+    for program in ["no-such-program", "/no/such/program", "./no-such-script.sh"] {
+        let case = command_case(program);
+        for output in [validate(&context, &case), run(&context, &case)] {
+            output.assert_code(2);
+            assert!(output.stderr.contains("program not found"), "{output}");
+            assert!(
+                output.stderr.contains(program.trim_start_matches("./")),
+                "{output}"
+            );
+        }
+    }
+    assert_nothing_was_made(&context);
+    for program in ["sh", "/bin/sh"] {
+        validate(&context, &command_case(program)).assert_code(0);
+    }
+    // The agent's own PATH may have it.
+    let own_path = json!({"agent": {"config": {"env": {"PATH": "/opt/agent/bin"}}}});
+    let case = with(&command_case("no-such-program"), &own_path);
+    validate(&context, &case).assert_code(0);
+}
+
+#[test]
+fn prompts_that_no_agent_can_receive_are_refused() {
+    let said = refusal(&changed("prompt: Fix it", r#"prompt: "Fix\0it""#));
+    assert!(said.contains("contains a NUL character"), "{said}");
+    let said = refusal(&changed("prompt: Fix it", r#"prompt: "Fix \ud800 it""#));
+    assert!(said.contains("testcase.yaml"), "{said}");
 }

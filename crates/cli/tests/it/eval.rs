@@ -104,7 +104,7 @@ fn eval_does_not_change_tree_or_index() {
 }
 
 #[test]
-fn a_bad_directory_fails_and_dir_comes_before_the_file() {
+fn dir_option_takes_precedence_over_the_file() {
     let context = context();
     let file = write_eval(&context, &json!({}));
     context.proctor(["eval", "-c", &file]).run().assert_code(1);
@@ -122,7 +122,7 @@ fn a_bad_directory_fails_and_dir_comes_before_the_file() {
         .run();
     nowhere.assert_code(2);
     assert!(
-        nowhere.stderr.contains("is no directory"),
+        nowhere.stderr.contains("is not a directory"),
         "{}",
         nowhere.stderr
     );
@@ -168,7 +168,7 @@ fn results_do_not_go_into_the_directory_that_is_judged() {
     assert!(
         refused
             .stderr
-            .contains("`output_dir` lies in the directory that is judged"),
+            .contains("`output_dir` is inside the directory to judge"),
         "{}",
         refused.stderr
     );

@@ -108,7 +108,7 @@ fn otlp_export_is_a_tree_of_spans() {
 }
 
 #[test]
-fn an_export_goes_into_a_file_whole() {
+fn export_is_written_atomically() {
     let context = context();
     let trial = trial(&context);
     let file = context.root().join("trajectory.json");
@@ -146,7 +146,7 @@ fn unsupported_export_is_refused_with_alternatives() {
         .run();
     output.assert_code(2);
     assert!(
-        output.stderr.contains("no record of a trial"),
+        output.stderr.contains("no trial record in"),
         "{}",
         output.stderr
     );

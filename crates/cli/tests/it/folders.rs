@@ -102,7 +102,7 @@ fn reward_decides_and_exit_code_of_the_verifier_is_ignored() {
     let reward = "cd \"$LOGS_DIR/verifier\"; ";
     for (test, status, message) in [
         ("echo 1 > reward.txt; exit 1", "passed", "reward 1"),
-        ("echo 0.5 > reward.txt", "failed", "reward 0.5, 1 is needed"),
+        ("echo 0.5 > reward.txt", "failed", "reward 0.5, required: 1"),
         (
             "echo '{\"reward\": 1.5}' > reward.json",
             "passed",
@@ -117,7 +117,11 @@ fn reward_decides_and_exit_code_of_the_verifier_is_ignored() {
         ("exit 1", "error", "exit code 1"),
         (": > reward.txt", "error", "reward.txt is empty"),
         ("echo nan > reward.txt", "error", "not finite"),
-        ("echo all passed > reward.txt", "error", "holds no number"),
+        (
+            "echo all passed > reward.txt",
+            "error",
+            "does not contain a number",
+        ),
         (
             "ln -s /etc/hostname reward.txt",
             "error",
@@ -178,7 +182,7 @@ fn a_separate_verifier_sees_the_work_and_not_the_workspace() {
 }
 
 #[test]
-fn the_verifier_has_its_own_variables_and_its_ignored_files_stay_behind() {
+fn verifier_has_its_own_variables_without_ignored_files() {
     let context = context();
     let toml = format!("{TOML}[verifier.env]\nTOKEN = \"${{SECRET}}\"\n");
     let test = "test \"$TOKEN\" = s3cret && test ! -e \"$TESTS_DIR/big.tmp\" && test \"$HOME\" != \"$OLD_HOME\" && echo 1 > \"$LOGS_DIR/verifier/reward.txt\"\n";
@@ -301,7 +305,7 @@ fn new_tasks_are_valid_and_check_reports_missing_parts() {
 }
 
 #[test]
-fn a_sound_folder_is_proved_and_a_lying_one_is_not() {
+fn valid_folder_passes_the_check_and_an_invalid_one_does_not() {
     let context = context();
     let check = |files: &[(&str, &str)]| {
         let folder = task(&context, files);
@@ -320,7 +324,7 @@ fn a_sound_folder_is_proved_and_a_lying_one_is_not() {
     assert!(
         lying
             .stdout
-            .contains("the null agent does not fail it: verifier: reward 1")
+            .contains("the null agent does not fail the task: verifier: reward 1")
     );
     let silent = check(&[("tests/test.sh", "exit 1\n")]);
     silent.assert_code(1);
@@ -330,7 +334,9 @@ fn a_sound_folder_is_proved_and_a_lying_one_is_not() {
     let unsolved = context.proctor(["task", "check", folder.as_str()]).run();
     unsolved.assert_code(1);
     assert!(
-        unsolved.stdout.contains("it has no reference solution"),
+        unsolved
+            .stdout
+            .contains("the task has no reference solution"),
         "{unsolved}"
     );
 }

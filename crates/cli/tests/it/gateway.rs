@@ -65,7 +65,7 @@ fn record(output: &Output) -> Value {
 }
 
 #[test]
-fn a_test_case_goes_through_the_gateway_as_a_suite_does() {
+fn test_case_uses_the_gateway_like_a_suite() {
     let context = context();
     let settings = json!({"gateway": {"script": "answers.yaml", "temperature": 0.2, "max_tokens": {"set": 50},
         "rename": {"my-*": "claude-sonnet-4-5"}, "budget_usd": 1}});
@@ -192,7 +192,7 @@ fn a_limit_in_dollars_needs_a_price() {
     let refused = context.proctor(["validate", "-c", case.as_str()]).run();
     refused.assert_code(2);
     assert!(
-        refused.stderr.contains("there is no price for `odd-model`"),
+        refused.stderr.contains("no price for `odd-model`"),
         "{refused}"
     );
     assert!(
@@ -215,7 +215,7 @@ fn a_limit_in_dollars_needs_a_price() {
     let refused = context.proctor(args).run();
     refused.assert_code(2);
     assert!(
-        refused.stderr.contains("there is no price for `odd-model`"),
+        refused.stderr.contains("no price for `odd-model`"),
         "{refused}"
     );
     fs_err::write(context.root().join("prices.json"), PRICES).unwrap();
@@ -226,7 +226,7 @@ fn a_limit_in_dollars_needs_a_price() {
 const PRICES: &str = r#"{"prices": [{"models": ["odd-model", "gpt-4o"], "source": "our contract", "checked": "2026-11-01", "input": 1.5, "output": 6}]}"#;
 
 #[test]
-fn prices_are_shown_with_their_date_and_source_and_own_ones_win() {
+fn own_prices_take_precedence_over_built_in_ones() {
     let context = context();
     let shown = |args: &[&str]| {
         let output = context.proctor(args.iter().copied()).run();
@@ -403,7 +403,7 @@ fn gateway_without_upstream_or_with_bad_key_name_does_not_start() {
         ),
         (
             &["--faults", "{rate: 3, cut: 1}"],
-            "`rate` is a number from 0 to 1",
+            "`rate` must be from 0 to 1",
         ),
         (&["--env-file", "nothing.env"], "nothing.env"),
     ] {
@@ -432,18 +432,18 @@ fn errors_in_a_gateway_section_have_positions() {
         ),
         (
             json!({"concurrency": {"openai": 0}}),
-            "`concurrency` is a number from 1",
+            "`concurrency` must be at least 1",
         ),
-        (json!({"retries": 50}), "`retries` is a number from 0 to 10"),
+        (json!({"retries": 50}), "`retries` must be from 0 to 10"),
         (
             json!({"on_miss": "strict"}),
-            "`on_miss` does nothing without `replay`",
+            "`on_miss` has no effect without `replay`",
         ),
-        (json!({"faults": {"rate": 0.5}}), "`faults` names none"),
+        (json!({"faults": {"rate": 0.5}}), "`faults` injects nothing"),
         (json!({"temperature": {"least": 1}}), "unknown key `least`"),
         (json!({"prices": "nowhere.json"}), "nowhere.json"),
-        (json!({"budget_usd": -1}), "an amount of dollars above 0"),
-        (json!({"kind": "litellm"}), "works in suites only"),
+        (json!({"budget_usd": -1}), "must be more than 0 dollars"),
+        (json!({"kind": "litellm"}), "is supported in suites only"),
     ] {
         let case = caller(&context, "m", &json!({"gateway": section}));
         let output = context.proctor(["validate", "-c", case.as_str()]).run();

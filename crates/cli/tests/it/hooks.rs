@@ -26,7 +26,7 @@ fn results(context: &TestContext) -> Value {
 }
 
 #[test]
-fn a_script_before_the_agent_makes_the_workspace_ready_and_is_not_its_work() {
+fn changes_of_a_pre_execution_script_are_not_the_agents() {
     let context = context();
     let env = saved(&context, "env");
     let line = format!("echo prepared > prepared.txt; env > {env}; echo ready");
@@ -64,7 +64,7 @@ fn a_script_before_the_agent_makes_the_workspace_ready_and_is_not_its_work() {
 }
 
 #[test]
-fn a_script_that_fails_before_the_agent_is_infrastructure_and_no_score() {
+fn failed_pre_execution_script_excludes_the_trial() {
     let context = context();
     for (config, expect) in [
         (
@@ -73,7 +73,7 @@ fn a_script_that_fails_before_the_agent_is_infrastructure_and_no_score() {
         ),
         (
             json!({"command": "sleep 60", "timeout_ms": 300}),
-            "ran into its time limit",
+            "exceeded its time limit",
         ),
         (
             json!({"command": "nowhere-to-be-found", "args": []}),
@@ -114,7 +114,7 @@ fn values_are_never_part_of_a_shells_text() {
 }
 
 #[test]
-fn a_script_after_the_judging_sees_the_results_and_changes_no_verdict() {
+fn post_evaluation_script_cannot_change_verdicts() {
     let context = context();
     let (seen, env) = (saved(&context, "seen"), saved(&context, "env"));
     let line =
@@ -255,5 +255,5 @@ fn a_webhook_that_is_refused_is_not_tried_again() {
     let record = last_record(&context);
     assert_eq!(record["status"], "passed");
     assert_eq!(record["hooks"][0]["attempts"], 1);
-    assert!(messages(&record).contains("answered with status 404"));
+    assert!(messages(&record).contains("the server answered with status 404"));
 }

@@ -80,11 +80,16 @@ fn the_packed_program_is_installed_and_runs() {
     let done = install(&context, &["--prefix", prefix.as_str()]).run();
     done.assert_code(0);
     assert!(done.stdout.contains("add it to PATH"), "{done}");
-    for name in ["proctor", "yb", "thunderdome"] {
+    let version = env!("CARGO_PKG_VERSION");
+    for (name, prefix_of_version) in [
+        ("proctor", "proctor "),
+        ("yb", ""),
+        ("thunderdome", "proctor "),
+    ] {
         let said = context
             .program(&prefix.join("bin").join(name), ["--version"])
             .run();
-        let expected = format!("proctor {}\n", env!("CARGO_PKG_VERSION"));
+        let expected = format!("{prefix_of_version}{version}\n");
         assert_eq!(said.assert_code(0).stdout, expected);
     }
     let share = prefix.join("share");

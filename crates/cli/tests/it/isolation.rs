@@ -22,7 +22,7 @@ use crate::{
 const CANARY: &str = "canary-5d1f0c7e";
 
 #[test]
-fn the_loss_of_a_supervisor_is_infrastructure_and_leaves_no_process() {
+fn killed_supervisor_is_an_infrastructure_failure() {
     let context = context();
     context.repo().commit("base", &[("a.txt", "a\n")]);
     let passes = json!([{"name": "command", "config": {"command": ["true"]}}]);
@@ -181,7 +181,7 @@ fn run_suite(context: &TestContext, path: &Utf8Path, args: &[&str]) {
 }
 
 #[test]
-fn a_record_in_the_place_of_another_trials_is_not_accepted() {
+fn misplaced_record_is_not_accepted() {
     let context = context();
     let path = suite(&context, &two_agents(&context), &json!({"trials": 2}));
     run_suite(&context, &path, &[]);
@@ -200,14 +200,14 @@ fn a_record_in_the_place_of_another_trials_is_not_accepted() {
     let untouched = record_in(&trial("writer/two/trial-1"));
 
     let report = context.proctor(["report", latest(&context).as_str()]).run();
-    let reported = "cannot be read or name another trial: trials/floor/one/trial-1";
+    let reported = "unreadable or misplaced records: trials/floor/one/trial-1";
     assert!(report.stdout.contains(reported), "{report}");
     let status = context.proctor(["status", latest(&context).as_str()]).run();
     assert!(status.stdout.contains("3 not run"), "{status}");
     let rescored = context
         .proctor(["rescore", latest(&context).as_str()])
         .run();
-    let reported = "its record is that of trial 1 of writer on one";
+    let reported = "its record belongs to trial 1 of writer on one";
     assert!(rescored.stdout.contains(reported), "{rescored}");
 
     run_suite(&context, &path, &["--resume"]);
@@ -221,7 +221,7 @@ fn a_record_in_the_place_of_another_trials_is_not_accepted() {
         assert_eq!(record["task"]["name"], task, "{record:#}");
         assert_eq!(record["trial"], number, "{record:#}");
         let notes = record["notes"].to_string();
-        assert!(notes.contains("it was set aside"), "{name}: {notes}");
+        assert!(notes.contains("and set aside"), "{name}: {notes}");
         assert!(trial(&format!("{name}.attempt-1")).is_dir(), "{name}");
     }
     let now = record_in(&trial("writer/two/trial-1"));

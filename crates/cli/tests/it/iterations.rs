@@ -172,7 +172,7 @@ fn outcomes_outside_the_retry_policy_are_not_retried() {
 }
 
 #[test]
-fn an_agent_that_changed_nothing_is_started_again_and_another_model_takes_over() {
+fn agent_without_a_change_is_retried_with_the_fallback() {
     let context = context();
     let fails = [init(), says("m-1", "nothing to do"), result()];
     let works = [
@@ -210,7 +210,7 @@ fn an_agent_that_changed_nothing_is_started_again_and_another_model_takes_over()
 
 /// In a suite, with an agent of another kind, after infrastructure.
 #[test]
-fn another_agent_takes_over_when_infrastructure_fails_the_first() {
+fn fallback_runs_after_an_infrastructure_failure() {
     let context = context();
     let overloaded = result_with(&json!({
         "is_error": true, "api_error_status": 529, "result": "API Error: 529 overloaded_error",
@@ -276,7 +276,7 @@ fn a_policy_that_would_do_nothing_is_refused() {
     );
     let output = run(&context, &case);
     output.assert_code(2);
-    assert!(output.stderr.contains("reads no prompt"), "{output}");
+    assert!(output.stderr.contains("does not read a prompt"), "{output}");
 }
 
 /// One call to the model, in a shell.

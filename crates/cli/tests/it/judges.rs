@@ -178,7 +178,7 @@ fn invalid_answers_of_a_judge_are_errors() {
             "`works` has to be answered exactly once",
         ),
         (twice, "`works` has to be answered exactly once"),
-        (unasked, "answers `nice`, which was not asked"),
+        (unasked, "answered the unknown criterion `nice`"),
         (
             &answer("7"),
             "the score 7 of `works` is not between 0 and 1",
@@ -208,7 +208,7 @@ fn a_judge_that_crashes_hangs_or_writes_is_an_error() {
         ),
         (
             format!("{good}\necho pwned > README.md"),
-            "the judge changed 1 file(s)",
+            "the judge changed 1 file ",
         ),
     ] {
         install_script(&context, &script);
@@ -225,7 +225,7 @@ fn the_verdicts_of_a_judge_that_passes_nothing_do_not_count() {
     let lenient = r##"{"criteria": [{"id": "works", "score": 1, "evidence": [{"quote": "# Fixture", "file": "README.md"}]}]}"##;
     install_judge(&context, "Criteria", lenient);
     run(&context, &case(&context, "hardly\n", &json!({}))).assert_code(3);
-    assert_refused(&context, "the judge passes a change of nothing");
+    assert_refused(&context, "the judge passes an empty change");
 }
 
 #[test]
@@ -346,7 +346,7 @@ fi"#
     assert!(message.contains("3 answers, up to 0.75 apart"), "{message}");
 }
 
-/// A model that fails a change of nothing and passes the work.
+/// A model that fails an empty change and passes the work.
 fn scripted() -> Script {
     let usage = proctor_testkit::llm::USAGE;
     Script::new([
@@ -466,7 +466,7 @@ fn an_answer_that_the_judge_quotes_from_the_work_is_not_its_answer() {
 /// How long a change a judge can be shown is our limit: it sees the start of it, and its evidence is looked up in all of it.
 /// Hooks, servers and instructions of the work would run in the judge.
 #[test]
-fn a_judge_sees_no_settings_of_agents_under_their_own_names() {
+fn agent_settings_are_renamed_for_a_judge() {
     let context = context();
     let seen = saved(&context, "seen");
     let good = PASSES.replace(

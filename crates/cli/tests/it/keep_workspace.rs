@@ -80,7 +80,7 @@ fn a_null_trial_of_a_suite_leaves_at_most_12_files() {
         files
     };
     let (one, five) = (count("1"), count("5"));
-    // What a run has once does not count.
+    // Files that a run has only once are ignored.
     let each = (five.len() - one.len()) / 4;
     assert!(each <= 12, "{each} files for each trial: {one:#?}");
 }
@@ -120,7 +120,7 @@ fn a_workspace_that_the_diff_cannot_restore_is_kept_with_a_note() {
     let trial = run.join("trials/agent/task/trial-1");
     assert!(trial.join("src-modified/big").exists());
     let notes = record_in(&trial)["notes"].to_string();
-    let expected = "the workspace is kept whole: big is too large for a diff";
+    let expected = "the complete workspace is kept: big is too large for a diff";
     assert!(notes.contains(expected), "{notes}");
     let run = run_suite(&context, &path, &["--keep-workspace", "none"]);
     let trial = run.join("trials/agent/task/trial-1");

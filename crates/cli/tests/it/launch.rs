@@ -79,7 +79,7 @@ fn the_model_is_passed_on() {
 
 /// CR-2.7, FR-008, scenario 2.1: an agent goes over as definition and name.
 #[test]
-fn an_agent_goes_over_as_definition_and_name() {
+fn custom_agent_is_passed_as_definition_and_name() {
     let definition = json!({
         "description": "Reviews code", "prompt": "You review.", "tools": ["Read"], "model": "haiku",
     });
@@ -138,7 +138,7 @@ fn an_unknown_agent_is_an_error_that_lists_the_known_ones() {
     let output = run(&context, &case);
     output.assert_code(2);
     assert!(
-        output.stderr.contains("there is no agent `code-reviewer`"),
+        output.stderr.contains("unknown agent `code-reviewer`"),
         "{output}"
     );
     assert!(output.stderr.contains("tester"), "{output}");
@@ -175,7 +175,7 @@ fn the_environment_is_an_allow_list() {
 
 /// Case 20: a HOME for each trial, with the credentials of the user's login and nothing else.
 #[test]
-fn the_users_login_comes_in_and_nothing_else_of_home() {
+fn only_the_login_is_taken_from_home() {
     let context = context();
     let home = context.home().join(".claude");
     fs_err::create_dir_all(&home).unwrap();
@@ -255,6 +255,33 @@ fn other_spellings_of_the_transport_are_understood() {
         case["agent"] = json!({"backend": backend, "config": {"prompt": "do it"}});
         let started = start_in(context(), &case, |program| program);
         assert_eq!(started.context.record()["agent"]["type"], "claude-code");
+    }
+}
+
+/// Seed 003: with Ralph's key the CLI runs on a terminal regardless of `pty_mode`, and a large prompt
+/// goes through a file.
+#[test]
+fn backend_claude_uses_a_terminal_and_a_file_for_large_prompts() {
+    let prompt = "x".repeat(7_001);
+    for (pty_mode, prompt, is_file) in [
+        (json!(false), "do it", false),
+        (json!(null), "do it", false),
+        (json!(false), prompt.as_str(), true),
+    ] {
+        let mut case = claude_case();
+        let config = json!({"prompt": prompt, "pty_mode": pty_mode});
+        case["agent"] = json!({"backend": "claude", "config": config});
+        if pty_mode.is_null() {
+            case["agent"]["config"]
+                .as_object_mut()
+                .unwrap()
+                .remove("pty_mode");
+        }
+        let started = start_in(context(), &case, |program| program);
+        let raw = fs_err::read(started.context.artifact("raw/stdout")).unwrap();
+        assert!(raw.windows(2).any(|pair| pair == b"\r\n"), "not a terminal");
+        assert_eq!(started.stdin.contains("holds your task"), is_file);
+        assert_eq!(started.stdin.len() < 1_000, prompt.len() < 1_000 || is_file);
     }
 }
 

@@ -6,13 +6,12 @@ use std::{collections::BTreeMap, path::Path};
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
     config::{Execution, Settings},
-    host::Host,
     plan::{CaseOptions, RunPlan, TrialPlan},
-    record::{TrialStatus, run_event::RunEvent},
     run::{OnEnd, Runner, control::Control},
-    secrets::Secrets,
 };
 use proctor_process::Supervisor;
+use proctor_record::{record::TrialStatus, secrets::Secrets};
+use proctor_sandbox::host::Host;
 use proctor_testkit::TestContext;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -90,9 +89,8 @@ async fn trials(plan: &RunPlan, host: &Host, number: usize) {
             on_end: &OnEnd::default(),
             run_jobs: None,
         };
-        let listener = |_: usize, _: &RunEvent<'_>| {};
         let summary = runner
-            .run(&listener, &cancel)
+            .run(&|_, _| {}, &cancel)
             .await
             .expect("the input is good");
         assert_eq!(summary.status, TrialStatus::Passed, "{summary:?}");
@@ -117,7 +115,8 @@ fn nfr_2_a_hundred_trials_in_one_process_leak_nothing() {
     let host = host(&context);
     let plans = TrialPlan::load(&file, &host, &Settings::default(), &CaseOptions::default());
     let plans = plans.expect("the test case is good");
-    let plan = RunPlan::of_cases(plans, 1, None).expect("one test case has a name of its own");
+    let plan = RunPlan::of_cases(plans, 1, None, &Execution::default(), &host)
+        .expect("one test case has a name of its own");
 
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

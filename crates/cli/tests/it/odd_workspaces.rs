@@ -79,7 +79,7 @@ fn files_in_the_place_of_a_submodule_count() {
         assert!(files.contains(&"vendor/lib/new.c"), "{files:?}");
         assert!(files.contains(&"other.txt"), "{files:?}");
         let notes = record["notes"].to_string();
-        assert!(notes.contains("where a submodule belongs"), "{notes}");
+        assert!(notes.contains("at the path of a submodule"), "{notes}");
     }
 }
 

@@ -47,7 +47,7 @@ fn an_agent_that_uses_a_tool_in_the_same_way_again_and_again_is_ended_as_a_loop(
     );
     let reported = messages(&context.log());
     assert!(
-        reported.contains("used `Bash` with the same input 4 times"),
+        reported.contains("`Bash` was used with the same input 4 times"),
         "{reported}"
     );
     context.assert_nothing_left("");
@@ -98,7 +98,7 @@ fn the_same_api_error_again_and_again_ends_the_agent_in_the_class_of_the_error()
 
 /// It talks all the time, so that no idle limit would end it.
 #[test]
-fn an_agent_with_nothing_new_and_no_changed_file_is_ended() {
+fn agent_without_progress_is_ended() {
     let context = context();
     let talk = [print("waiting\n"), json!({"sleep_ms": 200})];
     let steps: Vec<Value> = talk.iter().cycle().take(1000).cloned().collect();

@@ -91,7 +91,7 @@ fn files_of_every_other_outcome_fit_their_schemas() {
     check_files(&context, "not_installed");
 
     let context = crate::support::context();
-    let program = proctor_run(&context, &command_case("agent"));
+    let program = proctor_run(&context, &command_case("sh"));
     program.env("TMPDIR", "/proc").run().assert_code(3);
     check_files(&context, "sandbox");
 }
@@ -369,7 +369,7 @@ fn git(context: &TestContext, folder: &Utf8Path, args: &[&str]) -> Output {
 
 /// Case 31: the workspace is one commit without remotes, without history, without other objects.
 #[test]
-fn the_workspace_has_one_commit_and_no_past() {
+fn workspace_has_one_commit_without_history() {
     let context = context();
     let repo = context.repo();
     repo.commit("tests", &[("hidden_test.txt", "the answer is 42\n")]);
@@ -501,7 +501,7 @@ fn a_source_that_is_not_there_is_a_usage_error() {
     for (fields, said) in [
         (json!({"branch": "no-such-branch"}), "no-such-branch"),
         (json!({"commit": "deadbeef"}), "deadbeef"),
-        (json!({"repo": "../nowhere"}), "there is no folder"),
+        (json!({"repo": "../nowhere"}), "folder not found"),
         (
             json!({"repo": "plain", "branch": "main"}),
             "not a git repository",

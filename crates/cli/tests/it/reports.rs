@@ -211,8 +211,8 @@ fn runs_that_are_reported_together_say_where_they_differ() {
     output.assert_code(0);
     for note in [
         "a ran with several versions: 2.1.0, 2.2.0.",
-        "Task t1 was changed between these trials",
-        "records that cannot be read or name another trial: trials/a/t2/trial-1.",
+        "Task t1 has changed between these trials",
+        "unreadable or misplaced records: trials/a/t2/trial-1.",
     ] {
         assert!(output.stdout.contains(note), "{note}\n{}", output.stdout);
     }
@@ -309,7 +309,7 @@ fn too_few_trials_are_undecided() {
     let output = compare(&context, &args);
     output.assert_code(0);
     assert!(
-        output.stdout.contains("too few trials to know"),
+        output.stdout.contains("too few trials to decide"),
         "{}",
         output.stdout
     );

@@ -25,30 +25,36 @@ fn help_lists_commands() {
     Usage: proctor [OPTIONS] <COMMAND>
 
     Commands:
-      run          Run agents on test cases or a suite, and judge the results
-      eval         Judge existing work in a directory, without changing it
-      validate     Check test cases and suites without running anything
-      init         Write a test case template
-      list         List the agents and tasks of a suite, the types of agents and evaluators, or runs
-      doctor       Show installed agents and tools, their versions and login status
-      schema       Print the JSON Schema of a configuration file or output file
-      status       Show the progress and results of a run
-      report       Summarize runs: scores with confidence intervals, per agent and per task
-      compare      Compare two runs, agents or baselines, and fail on significant regressions
-      baseline     Save the results of a run to compare later runs with
-      watch        Watch a run from another terminal, during or after it
-      replay       Play back a trial's session
-      rescore      Judge the trials of runs again from their records, without running agents
-      clean        Remove workspaces, runs and leftovers of killed runs
-      trial        Run one trial of a suite (used by cluster jobs)
-      task         Work with tasks
-      log          Work with agents' logs
-      image        Work with container images for trials
-      gateway      Run the model gateway on its own: keys, budgets, metering, recordings and scripts
-      prices       Show the prices of models, with date and source
-      sdk-server   Serve one task to a Claude Code started with `--sdk-url` (used by adapter scripts)
-      completions  Print a shell completion script
-      help         Print this message or the help of the given subcommand(s)
+      run               Run agents on test cases or a suite, and judge the results
+      eval              Judge existing work in a directory, without changing it
+      validate          Check test cases and suites without running anything
+      init              Write a test case template
+      list              List the agents and tasks of a suite, the types of agents and evaluators, or
+                        runs
+      doctor            Show installed agents and tools, their versions and login status
+      schema            Print the JSON Schema of a configuration file or output file
+      install-agents    Write the definition of the built-in judge for Copilot and Claude Code
+      suggest-testcase  Start an agent that suggests a test case for finished work
+      config            Show and change the project settings (`.youbencharc`)
+      status            Show the progress and results of a run
+      report            Summarize runs: scores with confidence intervals, per agent and per task
+      compare           Compare two runs, agents or baselines, and fail on significant regressions
+      baseline          Save the results of a run to compare later runs with
+      watch             Watch a run from another terminal, during or after it
+      replay            Play back a trial's session
+      rescore           Judge the trials of runs again from their records, without running agents
+      clean             Remove workspaces, runs and leftovers of killed runs
+      trial             Run one trial of a suite (used by cluster jobs)
+      task              Work with tasks
+      log               Work with agents' logs
+      image             Work with container images for trials
+      gateway           Run the model gateway on its own: keys, budgets, metering, recordings and
+                        scripts
+      prices            Show the prices of models, with date and source
+      sdk-server        Serve one task to a Claude Code started with `--sdk-url` (used by adapter
+                        scripts)
+      completions       Print a shell completion script
+      help              Print this message or the help of the given subcommand(s)
 
     Options:
           --config <FILE>  Suite or test case; can also be given after the command
@@ -124,7 +130,7 @@ fn help_of_run() {
               How to show progress on standard error
 
               Possible values:
-              - auto:  Lines on a terminal, nothing in CI
+              - auto:  Lines on a terminal; elsewhere and in CI, one line every 30 seconds
               - plain: One line for each event
               - quiet: No progress
 
@@ -316,16 +322,16 @@ fn list_shows_agents_and_evaluators() {
     Evaluators:
       tests           runs the tests in a clean copy and reads the runner's report, test by test
       lint            runs a linter; only findings that the base does not have count
-      build           the same for a build
-      typecheck       the same for a type checker
-      coverage        measures how much of the code the tests reach
-      file            checks a file that the agent left
-      output          checks the last thing that the agent said
+      build           runs a build; only new findings count
+      typecheck       runs a type checker; only new findings count
+      coverage        measures the code coverage of the tests
+      file            checks a file of the result
+      output          checks the agent's last message
       trajectory      checks turns, tokens, cost, time, tools and commands
-      git-diff        measures the change and checks its size and spread
+      git-diff        measures the change and checks its size and distribution
       command         runs a command in a clean copy of the result; its exit code decides
       expected-diff   compares the change with that of the reference solution
-      agentic-judge   an agent or a model judges by criteria, each of which has to hold
+      agentic-judge   an agent or a model judges by criteria that must all hold
       rubric          an agent or a model judges by weighted criteria with anchors
     ");
     let list: Value = serde_json::from_str(&printed(&["list", "--json"])).unwrap();
@@ -418,10 +424,7 @@ fn doctor_explains_which_agent_auto_selects() {
     fs_err::write(&settings, "agent: {order: [codex, codecs]}\n").unwrap();
     let output = context.proctor(["doctor"]).run();
     output.assert_code(2);
-    assert!(
-        output.stderr.contains("no agent is called `codecs`"),
-        "{output}"
-    );
+    assert!(output.stderr.contains("unknown agent `codecs`"), "{output}");
 }
 
 #[test]
@@ -439,16 +442,14 @@ fn auto_selects_first_installed_agent_of_its_order() {
     let output = run(&context, &auto(json!(["codex"])));
     output.assert_code(2);
     assert!(
-        output
-            .stderr
-            .contains("none of these agents is installed: codex"),
+        output.stderr.contains("no agent installed; tried: codex"),
         "{output}"
     );
     let named = with(&claude_case(), &json!({"agent": {"order": ["codex"]}}));
     let output = run(&context, &named);
     output.assert_code(2);
     assert!(
-        output.stderr.contains("`order` is for `type: auto`"),
+        output.stderr.contains("`order` requires `type: auto`"),
         "{output}"
     );
 }

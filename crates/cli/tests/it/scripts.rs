@@ -72,10 +72,9 @@ fn a_script_finds_the_models_by_the_variables_of_every_vendor() {
     let context = context();
     repo(&context);
     let script = "env | grep -E '_(BASE|BASE_URL|API_KEY)=|PROXY_URL' | sort; echo 42 > answer\n";
-    let env = json!({"OPENAI_BASE_URL": "http://own.example/v1"});
     let more = json!({
         "gateway": {"script": "answers.json"},
-        "orchestrators": [{"name": "one", "adapter": "./adapter.sh", "env": env}],
+        "orchestrators": [{"name": "one", "adapter": "./adapter.sh"}],
     });
     run(&context, script, &more).assert_code(0);
     let printed = printed(&context);
@@ -95,12 +94,9 @@ fn a_script_finds_the_models_by_the_variables_of_every_vendor() {
     ] {
         assert_eq!(value(name), proxy, "{name}");
     }
-    assert_eq!(value("OPENAI_API_BASE"), format!("{proxy}/v1"));
-    assert_eq!(
-        value("OPENAI_BASE_URL"),
-        "http://own.example/v1",
-        "its own wins"
-    );
+    for name in ["OPENAI_API_BASE", "OPENAI_BASE_URL"] {
+        assert_eq!(value(name), format!("{proxy}/v1"), "{name}");
+    }
     for name in ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"] {
         assert_eq!(value(name), value("ANTHROPIC_API_KEY"));
     }
@@ -108,7 +104,7 @@ fn a_script_finds_the_models_by_the_variables_of_every_vendor() {
 }
 
 #[test]
-fn the_real_key_is_replaced_wherever_a_script_gets_it() {
+fn real_key_is_replaced_in_scripts() {
     let context = context();
     repo(&context);
     let script = format!("{ASK}env; ask \"$OWN\"; ask \"${{AUTH#Bearer }}\"; echo 42 > answer\n");
@@ -210,7 +206,10 @@ fn an_agent_whose_image_cannot_install_starts_all_the_same() {
     let record = record(&context);
     assert_eq!(record["status"], "passed", "{record:#}");
     let notes = record["notes"].to_string();
-    assert!(notes.contains("the agent started although"), "{notes}");
+    assert!(
+        notes.contains("the agent started despite a failure"),
+        "{notes}"
+    );
 }
 
 #[test]
@@ -241,7 +240,7 @@ fn a_program_that_cannot_be_started_is_found_before_any_trial() {
     fs_err::write(&file, "#!/bin/sh\n").unwrap();
     fs_err::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
     for (command, message) in [
-        ("./missing.sh", "there is no program"),
+        ("./missing.sh", "program not found"),
         ("./not-executable.sh", "not-executable.sh is not executable"),
     ] {
         let case = json!({

@@ -111,7 +111,7 @@ fn every_agent_does_every_task_and_each_trial_has_its_folder() {
 }
 
 #[test]
-fn the_order_comes_from_the_seed_and_each_round_has_every_pair() {
+fn order_depends_on_the_seed_and_each_round_is_complete() {
     let context = context();
     let path = suite(&context, &two_agents(&context), &json!({"trials": 3}));
     let order = |seed: &str| run(&context, &path, &["--dry-run", "--seed", seed]).stdout;
@@ -144,14 +144,13 @@ fn filters_select_and_unknown_names_are_errors() {
     output.assert_code(0);
     let summary: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(summary["trials"].as_array().unwrap().len(), 1);
-    for args in [["--agent", "flor"], ["--task", "three"]] {
+    for (args, hint) in [
+        (["--agent", "flor"], "hint: did you mean `floor`?"),
+        (["--task", "three"], "hint: available: "),
+    ] {
         let output = run(&context, &path, &args);
         output.assert_code(2);
-        assert!(
-            output.stderr.contains("hint: available: "),
-            "{}",
-            output.stderr
-        );
+        assert!(output.stderr.contains(hint), "{output}");
     }
 }
 
@@ -165,39 +164,39 @@ fn errors_in_a_suite_have_positions() {
         (
             &agents,
             json!({"limits": {"memory": "1g"}}),
-            "`limits` needs containers",
+            "`limits` requires containers",
         ),
         (
             &agents,
             json!({"sandbox": "docker", "limits": {"memory": "much"}}),
-            "`much` is not a size",
+            "invalid size `much`",
         ),
         (
             &agents,
             json!({"gateway": {"budget_usd": 0}}),
-            "an amount of dollars above 0",
+            "must be more than 0 dollars",
         ),
         (&agents, json!({"trials": 0}), "from 1 to 1000"),
         (
             &agents,
             json!({"tasks": [{"testcase": "nowhere/*.yaml"}]}),
-            "there is no test case",
+            "test case not found",
         ),
         (
             &json!([{"type": "null"}, {"type": "null"}]),
             json!({}),
-            "two agents are called `null`",
+            "duplicate agent name `null`",
         ),
         (
             &json!([{"name": "a/b", "type": "null"}]),
             json!({}),
-            "cannot be an agent's name",
+            "invalid agent name",
         ),
         (&json!([{"type": "nul"}]), json!({}), "did you mean `null`?"),
         (
             &json!([{"type": "claude-code", "config": {"prompt": "x"}}]),
             json!({}),
-            "the tasks say what is asked",
+            "tasks have the prompts",
         ),
     ] {
         let path = suite(&context, agents, &more);
@@ -254,8 +253,8 @@ fn test_cases_take_the_options_of_suites() {
     assert!(trial.join("artifacts/record.json").is_file());
     proctor(&["--trials", "3", "--resume"]).assert_code(2);
     for (args, reported) in [
-        (["--agent", "nosuch"], "no agent type is called `nosuch`"),
-        (["--task", "three"], "no task is called `three`"),
+        (["--agent", "nosuch"], "unknown agent type `nosuch`"),
+        (["--task", "three"], "unknown task `three`"),
         (["--network", "none"], "network"),
     ] {
         let refused = proctor(&args);
@@ -421,7 +420,7 @@ fn an_interrupted_run_is_resumed_and_finished() {
         "{:?}",
         finished(&context)
     );
-    status("8 trials: 8 passed, 0 failed, 0 not judged, 0 not run");
+    status("8 trials: 8 passed, 0 failed, 0 excluded, 0 not run");
     status("finished");
     // Other trials are another run.
     let output = run(&context, &path, &["--resume", "--trials", "5"]);

@@ -148,13 +148,13 @@ fn figures_of_the_sidecar_go_into_the_record_and_the_file_nowhere() {
 }
 
 #[test]
-fn a_sidecar_that_is_not_in_order_is_a_warning_and_no_figure() {
+fn invalid_sidecar_is_a_warning() {
     let context = context();
     repo(&context);
     for (make, reported) in [
         (
             "echo '{\"input_tokens\": -1, \"turns\": 4}' > $F",
-            "cannot be used",
+            "is invalid",
         ),
         ("echo oops > $F", "is not JSON"),
         ("ln -s /etc/hostname $F", "not a regular file"),
@@ -335,7 +335,7 @@ fn unsupported_keys_are_refused_by_name() {
         (json!({"proxy": {"log_dir": 1}}), "`log_dir`"),
         (
             json!({"network": {"allowlist": []}}),
-            "`network` needs containers",
+            "`network` requires containers",
         ),
         (
             json!({"proxy": {"gateway": "none"}, "gateway": {}}),
@@ -343,11 +343,11 @@ fn unsupported_keys_are_refused_by_name() {
         ),
         (
             json!({"proxy": {"gateway": "none"}, "sandbox": "docker", "network": "gateway"}),
-            "`network: gateway` needs a gateway",
+            "`network: gateway` requires a gateway",
         ),
         (
             json!({"proxy": {"gateway": "none"}, "sandbox": "docker", "network": {"allowlist": ["example.org"]}}),
-            "`network: allowlist` needs a gateway",
+            "`network: allowlist` requires a gateway",
         ),
         (json!({"secrets": {"env_fil": "x"}}), "env_fil"),
         (
@@ -361,7 +361,7 @@ fn unsupported_keys_are_refused_by_name() {
         ),
         (
             json!({"orchestrators": [{"name": "a", "adapter": "./none.sh"}]}),
-            "no adapter script",
+            "adapter script not found",
         ),
         (
             json!({"orchestrators": [{"adapter": "./adapter.sh"}]}),
@@ -384,14 +384,17 @@ fn unsupported_keys_are_refused_by_name() {
             task(&json!({"tag": "--upload-pack=x"})),
             "must not start with `-`",
         ),
-        (task(&json!({"folder": "x"})), "keep one"),
+        (
+            task(&json!({"folder": "x"})),
+            "cannot be combined in one task",
+        ),
         (
             task(&json!({"repo": null})),
-            "`testcase`, a `folder` or a `repo`",
+            "one of `testcase`, `folder` and `repo`",
         ),
         (
             json!({"tasks": [{"folder": "nothing/*"}]}),
-            "there is no task in nothing/*",
+            "no tasks found in nothing/*",
         ),
     ] {
         let path = suite(&context, "exit 0\n", &more);
@@ -415,11 +418,11 @@ fn a_score_that_could_not_be_made_is_refused() {
         ),
         (
             json!({"rubric": ["It is good"]}),
-            "nobody judges for `rubric`",
+            "`rubric` requires an agent or a model",
         ),
         (
             json!({"weights": {"tests": -1}}),
-            "a weight is a number from 0 on",
+            "a weight must be at least 0",
         ),
         (
             json!({"weights": {"static_analysis": 1}}),
@@ -428,7 +431,7 @@ fn a_score_that_could_not_be_made_is_refused() {
         (json!({"green_weights": {}}), "`green_weights`"),
         (
             json!({"greenfield": true, "validation_tag": null}),
-            "a new project needs hidden tests",
+            "a new project requires hidden tests",
         ),
         (
             json!({"time_limit_minutes": null}),
@@ -542,7 +545,7 @@ fn claude_code_adapter_passes_the_task_and_reports_metrics() {
 }
 
 #[test]
-fn the_aider_adapter_leaves_no_litter_and_keeps_the_exit_code() {
+fn aider_adapter_keeps_the_exit_code() {
     let context = context();
     repo(&context);
     let seen = context.root().join("seen");

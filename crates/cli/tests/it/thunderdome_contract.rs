@@ -275,11 +275,11 @@ fn every_missing_adapter_is_named_with_its_place() {
     for number in 0..94 {
         // Each orchestrator has four lines, after the first line of the file.
         let line = 3 + 4 * number;
-        let place = format!("thunderdome.yaml:{line}:14: there is no adapter script");
+        let place = format!("thunderdome.yaml:{line}:14: adapter script not found");
         assert!(output.stderr.contains(&place), "{place}: {output}");
     }
     assert_eq!(
-        output.stderr.matches("there is no adapter script").count(),
+        output.stderr.matches("adapter script not found").count(),
         94
     );
     assert_eq!(output.stderr.matches("is not set").count(), 2, "{output}");
@@ -512,18 +512,18 @@ fn results_that_thunderdome_wrote_are_reported() {
     let expect = [
         row(
             "1",
-            "failed,completed,0.65,0.25,26000,1200,static_analysis=1;tests=0.5",
+            "failed,completed,0.65,0.25,26000,1200,,static_analysis=1;tests=0.5",
         ),
         row(
             "2",
-            "failed,timeout,0.1,,26000,,static_analysis=1;tests=0.5",
+            "failed,timeout,0.1,,26000,,,static_analysis=1;tests=0.5",
         ),
-        row("3", "error,sandbox,,,26000,,static_analysis=1;tests=0.5"),
+        row("3", "error,sandbox,,,26000,,,static_analysis=1;tests=0.5"),
     ];
     assert_eq!(lines, expect);
     let folder = "results/runs/2026-02-12T15-25-21";
     let report = thunderdome(&context, &["report", folder]);
-    let note = "3 trials were read from the meta.json files of Thunderdome";
+    let note = "3 trials from the meta.json files of Thunderdome";
     assert!(report.stdout.contains(note), "{report}");
     let json = thunderdome(&context, &["report", folder, "--format", "json"]);
     let json: Value = serde_json::from_str(&json.stdout).unwrap();
@@ -580,10 +580,10 @@ fn results_that_thunderdome_wrote_are_judged_again_or_it_says_why_not() {
         .collect();
     for (reason, part) in reasons.iter().zip([
         "thunderdome.yaml has no task `bench-gone`",
-        "there is no diff.patch",
-        "diff.patch cannot be applied to v1 of ",
+        "diff.patch with the agent's change is missing",
+        "cannot apply diff.patch to v1 of ",
         "no such image",
-        "meta.json cannot be read",
+        "cannot read its meta.json",
     ]) {
         assert!(reason.contains(part), "{part}: {reasons:#?}");
     }
@@ -606,7 +606,7 @@ fn results_that_thunderdome_wrote_are_judged_again_or_it_says_why_not() {
     assert!(
         output
             .stdout
-            .contains("name the thunderdome.yaml with --config"),
+            .contains("pass the thunderdome.yaml with --config"),
         "{output}"
     );
     thunderdome(&context, &["--config", "x.yaml", "rescore"]);
@@ -616,7 +616,7 @@ fn results_that_thunderdome_wrote_are_judged_again_or_it_says_why_not() {
 }
 
 #[test]
-fn without_a_run_all_runs_are_judged_again() {
+fn rescore_without_a_run_judges_all_runs() {
     let context = project(&json!({}));
     thunderdome(&context, &["run", "--orchestrator", "writer"]).assert_code(0);
     thunderdome(&context, &["run", "--orchestrator", "null"]).assert_code(1);
@@ -654,19 +654,20 @@ fn validate_refuses_the_directory_of_a_run() {
 fn a_program_that_cannot_be_started_is_found_before_anything_runs() {
     let context = project(&json!({}));
     let script = context.root().join("agent.sh");
-    let suite = |program: &str| {
+    let suite_in = |program: &str, sandbox: Value| {
         let agent = json!({"type": "command", "config": {"command": [program]}});
         let task = with(&task(), &json!({"time_limit_minutes": 1}));
         write_suite(
             &context,
             "proctor.yaml",
-            &json!({"agents": [agent], "tasks": [task]}),
+            &json!({"agents": [agent], "tasks": [task], "sandbox": sandbox}),
         );
         context.proctor(["validate"]).run()
     };
+    let suite = |program: &str| suite_in(program, json!("local"));
     let output = suite("./agent.sh");
     output.assert_code(2);
-    assert!(output.stderr.contains("there is no program "), "{output}");
+    assert!(output.stderr.contains("program not found"), "{output}");
     fs_err::write(&script, "#!/bin/sh\n").unwrap();
     let output = suite("./agent.sh");
     output.assert_code(2);
@@ -678,5 +679,7 @@ fn a_program_that_cannot_be_started_is_found_before_anything_runs() {
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs_err::set_permissions(&script, mode).unwrap();
     suite("./agent.sh").assert_code(0);
-    suite("/nowhere/in-an-image").assert_code(0);
+    suite("/nowhere/in-an-image").assert_code(2);
+    let docker = json!({"type": "docker", "image": "some-image"});
+    suite_in("/nowhere/in-an-image", docker).assert_code(0);
 }

@@ -18,8 +18,11 @@ fn call(path: &str) -> Value {
 #[track_caller]
 fn assert_refused(verdict: &Value) {
     let said = verdict["error"]["message"].as_str().unwrap_or_default();
-    let expected = "the judge answered without a successful call of a model at the gateway";
-    assert!(said.contains(expected), "{verdict:#}");
+    let reasons = [
+        "the judge answered without a successful model call through the gateway",
+        "the gateway saw no model call",
+    ];
+    assert!(reasons.iter().any(|it| said.contains(it)), "{verdict:#}");
 }
 
 /// A judge that is a CLI asks a model for every answer. With a gateway that has to be seen there; without one, with a
@@ -84,7 +87,7 @@ fn an_answer_of_a_cli_counts_only_with_a_model_call_at_the_gateway() {
     assert_eq!(verdict["metrics"]["unverified"], true, "{verdict:#}");
     let message = verdict["message"].as_str().unwrap();
     assert!(
-        message.contains("; unverified: no gateway saw a model answer the judge"),
+        message.contains("; unverified: no gateway observed the judge's model calls"),
         "{message}"
     );
     let report = context.root().join("cases/results/latest");
@@ -92,7 +95,7 @@ fn an_answer_of_a_cli_counts_only_with_a_model_call_at_the_gateway() {
     assert!(
         report
             .stdout
-            .contains("`agentic-judge` is unverified in 1 trials"),
+            .contains("`agentic-judge` is unverified in 1 trial"),
         "{report}"
     );
     // An answer that was kept from there is asked for again where it can be verified.

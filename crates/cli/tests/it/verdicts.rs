@@ -450,7 +450,7 @@ fn unknown_usage_is_absent() {
     );
     run(&context, &command_case("agent")).assert_code(0);
     assert!(context.record().get("usage").is_none());
-    assert!(context.log().get("usage").is_none());
+    assert_eq!(context.log()["usage"]["source"], "unknown");
     let context = check(&[init()], 1, "agent_error", Some("CLAUDE_NO_RESULT"));
     assert!(context.record().get("usage").is_none());
 }
@@ -593,4 +593,43 @@ fn exit_code_of_a_command_agent_decides_its_outcome() {
         run(&context, &command_case("agent")).assert_code(exit);
         assert_eq!(context.record()["outcome"], outcome);
     }
+}
+
+/// The agent was not what the test case asked for: the trial is excluded, and ended at once.
+#[test]
+fn an_mcp_server_that_did_not_connect_excludes_the_trial() {
+    let servers = json!([
+        {"name": "db", "status": "failed"},
+        {"name": "web", "status": "connected"},
+    ]);
+    let mut start = init();
+    start["line"]["mcp_servers"] = servers.clone();
+    let context = context();
+    let file = context.root().join("cases/mcp.json");
+    let config = json!({"mcpServers": {"db": {"command": "x"}, "web": {"command": "y"}}});
+    fs_err::write(file, config.to_string()).unwrap();
+    let case = with(
+        &claude_case(),
+        &json!({"agent": {"config": {"mcp_config": "mcp.json"}}}),
+    );
+
+    install_claude(&context, &[start.clone(), json!({"sleep_ms": 60_000})]);
+    let output = run(&context, &case);
+    output.assert_code(3);
+    let record = context.record();
+    assert_eq!(record["outcome"], "sandbox");
+    assert_eq!(record["agent"]["mcp_servers"], servers);
+    assert_eq!(codes(&record), ["MCP_SERVER_FAILED"]);
+    assert!(output.stdout.contains("`db` (failed)"), "{output}");
+
+    install_claude(&context, &[start, says("m-1", "done"), result()]);
+    let fields = json!({
+        "workspace_dir": "second", "agent": {"config": {"require_mcp": false}},
+    });
+    run(&context, &with(&case, &fields)).assert_code(0);
+    let record = crate::support::last_artifact(&context, "record.json");
+    let record: Value = serde_json::from_slice(&fs_err::read(record).unwrap()).unwrap();
+    assert_eq!(record["agent"]["mcp_servers"], servers);
+    let notes = record["notes"].to_string();
+    assert!(notes.contains("`db` was not usable: failed"), "{notes}");
 }

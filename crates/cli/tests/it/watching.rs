@@ -368,7 +368,7 @@ fn a_run_is_seen_and_steered_in_a_real_terminal_tmux() {
 }
 
 #[test]
-fn a_signal_gives_the_terminal_back_tmux() {
+fn terminal_is_restored_after_a_signal_tmux() {
     let context = context();
     let agents = json!([slow(&context, 120_000)]);
     let path = suite(&context, &agents, &json!({"trials": 2, "parallel": 2}));

@@ -75,7 +75,7 @@ fn asker() -> Value {
 }
 
 #[test]
-fn a_pause_that_a_provider_asks_for_is_kept_by_all_nodes() {
+fn retry_after_of_a_provider_pauses_all_nodes() {
     let Some(cluster) = Cluster::find() else {
         return;
     };

@@ -50,7 +50,7 @@ fn second_process_keeps_containers_of_the_first() {
 }
 
 #[test]
-fn the_container_of_a_job_that_was_killed_is_gone_when_the_run_ends() {
+fn container_of_a_killed_job_is_removed_with_the_run() {
     let Some((rig, host)) = in_containers(8) else {
         return;
     };

@@ -155,7 +155,7 @@ fn a_run_whose_jobs_all_wait_is_not_removed() {
 }
 
 #[test]
-fn a_run_that_is_cancelled_leaves_no_job_and_is_run_to_its_end_later() {
+fn cancelled_run_leaves_no_job_and_can_be_resumed() {
     let Some(rig) = Rig::new(&sleeper(3), &json!({"trials": 5, "parallel": 2})) else {
         return;
     };
@@ -226,7 +226,7 @@ fn all_trials_start_from_the_commit_that_the_branch_meant_when_the_run_began() {
         .commit("the branch moves on", &[("new", "")]);
     let output = running.wait();
     output.assert_code(0);
-    // The head tells of what runs elsewhere, from what it finds on disk.
+    // The head reports trials on other nodes from the files on disk.
     assert_eq!(
         output.stderr.matches("passed   agent on task").count(),
         4,

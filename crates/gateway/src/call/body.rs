@@ -17,7 +17,7 @@ use crate::upstream::UpstreamBody;
 /// The body of a response.
 #[derive(Default)]
 pub(crate) struct Body {
-    source: Source,
+    source: BodySource,
     call: Option<Box<ActiveCall>>,
     /// Resolves when the key is revoked.
     revoked: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
@@ -28,7 +28,7 @@ pub(crate) struct Body {
 }
 
 #[derive(Default)]
-enum Source {
+enum BodySource {
     #[default]
     Empty,
     Full(Bytes),
@@ -38,7 +38,7 @@ enum Source {
 
 impl From<Bytes> for Body {
     fn from(bytes: Bytes) -> Self {
-        Self::of(Source::Full(bytes))
+        Self::of(BodySource::Full(bytes))
     }
 }
 
@@ -50,12 +50,12 @@ impl From<String> for Body {
 
 impl From<UnsyncBoxBody<Bytes, io::Error>> for Body {
     fn from(body: UnsyncBoxBody<Bytes, io::Error>) -> Self {
-        Self::of(Source::Other(body))
+        Self::of(BodySource::Other(body))
     }
 }
 
 impl Body {
-    fn of(source: Source) -> Self {
+    fn of(source: BodySource) -> Self {
         let mut body = Self::default();
         body.source = source;
         body
@@ -63,7 +63,7 @@ impl Body {
 
     /// The body of an upstream's response.
     pub(crate) fn upstream(answer: UpstreamBody) -> Self {
-        Self::of(Source::Upstream(answer))
+        Self::of(BodySource::Upstream(answer))
     }
 
     /// Finishes `call` with this body.
@@ -87,7 +87,7 @@ impl Body {
         if let Some(mut call) = self.call.take() {
             call.finish(ended);
         }
-        if let Source::Upstream(answer) = &mut self.source
+        if let BodySource::Upstream(answer) = &mut self.source
             && ended == CallEnd::Complete
         {
             answer.give_back();
@@ -100,7 +100,7 @@ impl Body {
             return;
         };
         match std::mem::take(&mut self.source) {
-            Source::Upstream(answer) => abandoned::read_on(answer, call, ended),
+            BodySource::Upstream(answer) => abandoned::read_on(answer, call, ended),
             _ => call.finish(ended),
         }
     }
@@ -111,7 +111,7 @@ impl Body {
             call.call.error = Some(error.to_string());
         }
         self.leave(CallEnd::Cut);
-        self.source = Source::Empty;
+        self.source = BodySource::Empty;
         Poll::Ready(Some(Err(error)))
     }
 
@@ -120,7 +120,7 @@ impl Body {
             call.call.error = Some(error.to_string());
         }
         self.finish(CallEnd::Cut);
-        self.source = Source::Empty;
+        self.source = BodySource::Empty;
         Poll::Ready(Some(Err(error)))
     }
 
@@ -137,14 +137,14 @@ impl Body {
 
     fn poll_source(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         match &mut self.source {
-            Source::Empty => Poll::Ready(None),
-            Source::Full(bytes) => {
+            BodySource::Empty => Poll::Ready(None),
+            BodySource::Full(bytes) => {
                 let bytes = std::mem::take(bytes);
-                self.source = Source::Empty;
+                self.source = BodySource::Empty;
                 Poll::Ready((!bytes.is_empty()).then(|| Ok(bytes)))
             }
-            Source::Upstream(answer) => answer.poll_bytes(cx),
-            Source::Other(body) => {
+            BodySource::Upstream(answer) => answer.poll_bytes(cx),
+            BodySource::Other(body) => {
                 let frame = ready!(Pin::new(body).poll_frame(cx));
                 // None of these bodies has trailers.
                 Poll::Ready(frame.map(|frame| Ok(frame?.into_data().unwrap_or_default())))
@@ -176,10 +176,10 @@ impl Body {
 
     fn is_over(&self) -> bool {
         match &self.source {
-            Source::Empty => true,
-            Source::Full(bytes) => bytes.is_empty(),
-            Source::Upstream(answer) => answer.is_over(),
-            Source::Other(body) => body.is_end_stream(),
+            BodySource::Empty => true,
+            BodySource::Full(bytes) => bytes.is_empty(),
+            BodySource::Upstream(answer) => answer.is_over(),
+            BodySource::Other(body) => body.is_end_stream(),
         }
     }
 }
@@ -230,10 +230,10 @@ impl HttpBody for Body {
 
     fn size_hint(&self) -> SizeHint {
         match &self.source {
-            Source::Empty => SizeHint::with_exact(0),
-            Source::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Source::Upstream(answer) => answer.size_hint(),
-            Source::Other(body) => body.size_hint(),
+            BodySource::Empty => SizeHint::with_exact(0),
+            BodySource::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            BodySource::Upstream(answer) => answer.size_hint(),
+            BodySource::Other(body) => body.size_hint(),
         }
     }
 }

@@ -22,7 +22,7 @@ const MOST_ABANDONED: usize = 8;
 
 /// The resources that a key has left.
 #[derive(Debug)]
-pub(crate) struct Bounds {
+pub(crate) struct KeyBounds {
     calls: Arc<Semaphore>,
     waiting: AtomicUsize,
     bodies: Arc<Semaphore>,
@@ -30,7 +30,7 @@ pub(crate) struct Bounds {
     abandoned: Arc<Semaphore>,
 }
 
-impl Default for Bounds {
+impl Default for KeyBounds {
     fn default() -> Self {
         Self {
             calls: Arc::new(Semaphore::new(MOST_CALLS)),
@@ -42,14 +42,14 @@ impl Default for Bounds {
     }
 }
 
-impl Bounds {
+impl KeyBounds {
     /// Waits for the permit of a call. `None` if too many calls are waiting.
     pub(crate) async fn call(&self) -> Option<OwnedSemaphorePermit> {
         if let Ok(permit) = Arc::clone(&self.calls).try_acquire_owned() {
             return Some(permit);
         }
         let before = self.waiting.fetch_add(1, Ordering::Relaxed);
-        let _waiting = Waiting(&self.waiting);
+        let _waiting = WaitingCall(&self.waiting);
         if before >= MOST_WAITING {
             return None;
         }
@@ -86,9 +86,9 @@ fn kib(bytes: u64) -> u32 {
     kib.min(MOST_BODIES)
 }
 
-struct Waiting<'a>(&'a AtomicUsize);
+struct WaitingCall<'a>(&'a AtomicUsize);
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingCall<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -102,7 +102,7 @@ mod tests {
 
     #[tokio::test]
     async fn body_waits_for_memory_and_releases_the_rest() {
-        let bounds = Bounds::default();
+        let bounds = KeyBounds::default();
         let mut held = Vec::new();
         for _ in 0..4 {
             held.push(bounds.body(64 << 20).await.unwrap());

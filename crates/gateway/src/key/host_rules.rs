@@ -6,10 +6,10 @@ use crate::error::GatewayError;
 
 /// The rules of one key. Without rules no host is allowed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct HostRules(Vec<Rule>);
+pub(crate) struct HostRules(Vec<HostRule>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Rule {
+enum HostRule {
     Name(String),
     /// Everything below this name, which begins with a dot.
     Below(String),
@@ -31,9 +31,9 @@ impl HostRules {
             return self.names_address(address);
         }
         self.0.iter().any(|rule| match rule {
-            Rule::Name(name) => name == host,
-            Rule::Below(end) => host.len() > end.len() && host.ends_with(end),
-            Rule::Network(..) => false,
+            HostRule::Name(name) => name == host,
+            HostRule::Below(end) => host.len() > end.len() && host.ends_with(end),
+            HostRule::Network(..) => false,
         })
     }
 
@@ -45,25 +45,25 @@ impl HostRules {
 
     fn names_address(&self, address: IpAddr) -> bool {
         self.0.iter().any(|rule| match rule {
-            Rule::Network(network, bits) => contains(*network, *bits, address),
-            Rule::Name(_) | Rule::Below(_) => false,
+            HostRule::Network(network, bits) => contains(*network, *bits, address),
+            HostRule::Name(_) | HostRule::Below(_) => false,
         })
     }
 }
 
-fn parse(rule: &str) -> Result<Rule, GatewayError> {
+fn parse(rule: &str) -> Result<HostRule, GatewayError> {
     let wrong = || GatewayError::HostRule {
         rule: rule.to_owned(),
     };
     if let Ok(address) = rule.parse::<IpAddr>() {
-        return Ok(Rule::Network(address, width(address)));
+        return Ok(HostRule::Network(address, width(address)));
     }
     if let Some((address, bits)) = rule.split_once('/') {
         let address: IpAddr = address.parse().map_err(|_| wrong())?;
         let bits: u8 = bits.parse().map_err(|_| wrong())?;
         let fits = bits <= width(address);
         return fits
-            .then_some(Rule::Network(address, bits))
+            .then_some(HostRule::Network(address, bits))
             .ok_or_else(wrong);
     }
     let lower = rule.to_ascii_lowercase();
@@ -81,9 +81,9 @@ fn parse(rule: &str) -> Result<Rule, GatewayError> {
         return Err(wrong());
     }
     Ok(if below {
-        Rule::Below(format!(".{name}"))
+        HostRule::Below(format!(".{name}"))
     } else {
-        Rule::Name(name.to_owned())
+        HostRule::Name(name.to_owned())
     })
 }
 

@@ -10,7 +10,7 @@ use proctor_scripted_model::Playback;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::bounds::Bounds;
+use super::bounds::KeyBounds;
 use super::host_rules::HostRules;
 use crate::budget::{Budget, Limits};
 use crate::call_log::LogFile;
@@ -18,7 +18,7 @@ use crate::error::GatewayError;
 use crate::faults::Faults;
 use crate::ledger::Ledger;
 use crate::recording::{Recording, RecordingSpec};
-use crate::request::{ContextObserver, Policy};
+use crate::request::{ContextObserver, RequestPolicy};
 use crate::secrets::{Secret, VirtualKey};
 use crate::status::KeyStatus;
 
@@ -32,7 +32,7 @@ pub struct KeySpec {
     /// Budgets that this key shares with others, such as that of a whole run.
     pub shared: Vec<Arc<Budget>>,
     /// Rules for requests.
-    pub policy: Policy,
+    pub policy: RequestPolicy,
     /// A file to which a line of JSON is appended for every call.
     pub log: Option<PathBuf>,
     /// The recording to write to or to replay.
@@ -58,7 +58,7 @@ pub(crate) struct Key {
     pub(crate) label: String,
     pub(crate) budget: Budget,
     pub(crate) shared: Vec<Arc<Budget>>,
-    pub(crate) policy: Policy,
+    pub(crate) policy: RequestPolicy,
     pub(crate) log: Option<LogFile>,
     pub(crate) recording: Option<Recording>,
     pub(crate) hosts: HostRules,
@@ -70,7 +70,7 @@ pub(crate) struct Key {
     /// Cancelled when the client sends a key that the gateway does not know.
     #[expect(clippy::struct_field_names, reason = "this field is about another key")]
     pub(crate) unknown_key: CancellationToken,
-    pub(crate) bounds: Bounds,
+    pub(crate) bounds: KeyBounds,
     aliases: Vec<Secret>,
     /// The system prompt and tools of the calls.
     pub(crate) context: ContextObserver,
@@ -110,7 +110,7 @@ impl Key {
             playbacks,
             revoked: stop.child_token(),
             unknown_key: CancellationToken::new(),
-            bounds: Bounds::default(),
+            bounds: KeyBounds::default(),
             aliases: spec.aliases,
             context: ContextObserver::default(),
             ledger: Mutex::new(ledger),

@@ -5,23 +5,23 @@ use serde::Deserialize;
 use super::summary::{ResponseSummary, last_value};
 
 #[derive(Deserialize)]
-struct Event {
+struct AnthropicEvent {
     r#type: Option<String>,
     model: Option<String>,
-    usage: Option<Usage>,
-    message: Option<Message>,
+    usage: Option<AnthropicUsage>,
+    message: Option<AnthropicMessage>,
 }
 
 #[derive(Deserialize)]
-struct Message {
+struct AnthropicMessage {
     model: Option<String>,
-    usage: Option<Usage>,
+    usage: Option<AnthropicUsage>,
 }
 
 /// Usage as this API counts. A stream reports it twice, the second time with the true output. A value
 /// that is not repeated stays.
 #[derive(Deserialize)]
-struct Usage {
+struct AnthropicUsage {
     input_tokens: Option<u64>,
     output_tokens: Option<u64>,
     cache_read_input_tokens: Option<u64>,
@@ -57,8 +57,8 @@ pub(super) fn read_event(data: &[u8], summary: &mut ResponseSummary) {
 }
 
 pub(super) fn read_body(body: &[u8], summary: &mut ResponseSummary) {
-    let Ok(event) = serde_json::from_slice::<Event>(body) else {
-        return keep(last_value::<Usage>(body, "\"usage\""), summary);
+    let Ok(event) = serde_json::from_slice::<AnthropicEvent>(body) else {
+        return keep(last_value::<AnthropicUsage>(body, "\"usage\""), summary);
     };
     summary.finished |= event.r#type.as_deref() == Some("message_stop");
     summary.model = event.model.or(summary.model.take());
@@ -69,7 +69,7 @@ pub(super) fn read_body(body: &[u8], summary: &mut ResponseSummary) {
     }
 }
 
-fn keep(usage: Option<Usage>, summary: &mut ResponseSummary) {
+fn keep(usage: Option<AnthropicUsage>, summary: &mut ResponseSummary) {
     let Some(usage) = usage else { return };
     let tokens = summary.tokens.get_or_insert_default();
     let set = |to: &mut u64, value: Option<u64>| *to = value.unwrap_or(*to);

@@ -7,9 +7,9 @@ use super::tokens::Tokens;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Chunk {
+struct GeminiChunk {
     model_version: Option<String>,
-    usage_metadata: Option<Usage>,
+    usage_metadata: Option<GeminiUsage>,
     #[serde(default)]
     candidates: Vec<Candidate>,
 }
@@ -25,7 +25,7 @@ struct Candidate {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(clippy::struct_field_names, reason = "the API's own names")]
-struct Usage {
+struct GeminiUsage {
     #[serde(default)]
     prompt_token_count: u64,
     #[serde(default)]
@@ -38,8 +38,8 @@ struct Usage {
     tool_use_prompt_token_count: u64,
 }
 
-impl From<Usage> for Tokens {
-    fn from(usage: Usage) -> Self {
+impl From<GeminiUsage> for Tokens {
+    fn from(usage: GeminiUsage) -> Self {
         let cached = usage.cached_content_token_count;
         let fresh = usage.prompt_token_count.saturating_sub(cached);
         Self {
@@ -55,29 +55,35 @@ impl From<Usage> for Tokens {
 }
 
 pub(super) fn read_event(data: &[u8], summary: &mut ResponseSummary) {
-    match serde_json::from_slice::<Chunk>(data) {
+    match serde_json::from_slice::<GeminiChunk>(data) {
         Ok(chunk) => keep(chunk, summary),
-        Err(_) => keep_usage(last_value::<Usage>(data, "\"usageMetadata\""), summary),
+        Err(_) => keep_usage(
+            last_value::<GeminiUsage>(data, "\"usageMetadata\""),
+            summary,
+        ),
     }
 }
 
 /// A plain answer is one object; a stream without `alt=sse` is an array of them.
 pub(super) fn read_body(body: &[u8], summary: &mut ResponseSummary) {
     if body.trim_ascii_start().starts_with(b"[") {
-        return match serde_json::from_slice::<Vec<Chunk>>(body) {
+        return match serde_json::from_slice::<Vec<GeminiChunk>>(body) {
             Ok(chunks) => chunks.into_iter().for_each(|chunk| keep(chunk, summary)),
-            Err(_) => keep_usage(last_value::<Usage>(body, "\"usageMetadata\""), summary),
+            Err(_) => keep_usage(
+                last_value::<GeminiUsage>(body, "\"usageMetadata\""),
+                summary,
+            ),
         };
     }
     read_event(body, summary);
 }
 
-fn keep(chunk: Chunk, summary: &mut ResponseSummary) {
+fn keep(chunk: GeminiChunk, summary: &mut ResponseSummary) {
     summary.finished |= chunk.candidates.iter().any(|c| c.finish_reason.is_some());
     summary.model = chunk.model_version.or(summary.model.take());
     keep_usage(chunk.usage_metadata, summary);
 }
 
-fn keep_usage(usage: Option<Usage>, summary: &mut ResponseSummary) {
+fn keep_usage(usage: Option<GeminiUsage>, summary: &mut ResponseSummary) {
     summary.tokens = usage.map(Tokens::from).or(summary.tokens);
 }

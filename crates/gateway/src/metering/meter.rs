@@ -16,12 +16,12 @@ const KEPT: usize = 16 << 20;
 pub(crate) struct Meter {
     wire: Wire,
     decoder: Decoder,
-    shape: Shape,
+    shape: BodyShape,
     summary: ResponseSummary,
     readable: bool,
 }
 
-enum Shape {
+enum BodyShape {
     Events(Framer),
     Plain { parts: Vec<Bytes>, length: usize },
 }
@@ -45,9 +45,9 @@ impl Meter {
             wire,
             decoder: Decoder::new(headers),
             shape: if events {
-                Shape::Events(Framer::default())
+                BodyShape::Events(Framer::default())
             } else {
-                Shape::Plain {
+                BodyShape::Plain {
                     parts: Vec::new(),
                     length: 0,
                 }
@@ -65,8 +65,10 @@ impl Meter {
         };
         let (wire, summary) = (self.wire, &mut self.summary);
         match &mut self.shape {
-            Shape::Events(framer) => framer.push(&decoded, |data| summary.read_event(wire, data)),
-            Shape::Plain { parts, length } => {
+            BodyShape::Events(framer) => {
+                framer.push(&decoded, |data| summary.read_event(wire, data));
+            }
+            BodyShape::Plain { parts, length } => {
                 *length += decoded.len();
                 parts.push(decoded);
                 while *length > KEPT && parts.len() > 1 {
@@ -78,7 +80,7 @@ impl Meter {
 
     /// Whether a stream has reported its usage and its end.
     pub(crate) fn is_complete(&self) -> bool {
-        let stream = matches!(self.shape, Shape::Events(_));
+        let stream = matches!(self.shape, BodyShape::Events(_));
         stream && self.summary.finished && self.summary.tokens.is_some()
     }
 
@@ -86,11 +88,11 @@ impl Meter {
     pub(crate) fn finish(mut self) -> Reading {
         let (wire, summary) = (self.wire, &mut self.summary);
         let stream = match self.shape {
-            Shape::Events(mut framer) => {
+            BodyShape::Events(mut framer) => {
                 framer.finish(|data| summary.read_event(wire, data));
                 true
             }
-            Shape::Plain { parts, .. } => {
+            BodyShape::Plain { parts, .. } => {
                 match &parts[..] {
                     [] => {}
                     [whole] => summary.read_body(wire, whole),

@@ -6,14 +6,14 @@ use super::summary::{ResponseSummary, last_value};
 use super::tokens::Tokens;
 
 #[derive(Deserialize)]
-struct Chunk {
+struct ChatChunk {
     model: Option<String>,
-    usage: Option<Usage>,
+    usage: Option<ChatUsage>,
 }
 
 /// Usage as this API counts: the prompt includes what was cached, the completion its reasoning.
 #[derive(Deserialize)]
-struct Usage {
+struct ChatUsage {
     #[serde(default)]
     prompt_tokens: u64,
     #[serde(default)]
@@ -35,8 +35,8 @@ pub(super) struct CompletionDetails {
     pub(super) reasoning_tokens: Option<u64>,
 }
 
-impl From<Usage> for Tokens {
-    fn from(usage: Usage) -> Self {
+impl From<ChatUsage> for Tokens {
+    fn from(usage: ChatUsage) -> Self {
         let prompt = usage.prompt_tokens_details.unwrap_or_default();
         let completion = usage.completion_tokens_details.unwrap_or_default();
         of_counts(
@@ -83,11 +83,11 @@ pub(super) fn read_event(data: &[u8], summary: &mut ResponseSummary) {
 }
 
 pub(super) fn read_body(body: &[u8], summary: &mut ResponseSummary) {
-    if let Ok(chunk) = serde_json::from_slice::<Chunk>(body) {
+    if let Ok(chunk) = serde_json::from_slice::<ChatChunk>(body) {
         summary.model = chunk.model.or(summary.model.take());
         summary.tokens = chunk.usage.map(Tokens::from).or(summary.tokens);
     } else {
-        let usage = last_value::<Usage>(body, "\"usage\"");
+        let usage = last_value::<ChatUsage>(body, "\"usage\"");
         summary.tokens = usage.map(Tokens::from).or(summary.tokens);
     }
 }

@@ -22,7 +22,7 @@ use crate::request::headers::remove_hop_by_hop;
 use crate::secrets::Redactor;
 
 /// The body of a replayed answer.
-pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
+pub(crate) type RecordedBody = UnsyncBoxBody<Bytes, io::Error>;
 
 /// The timing of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(super) struct Exchange {
     pub(super) body: Value,
     pub(super) status: u16,
     pub(super) headers: Vec<(String, String)>,
-    pub(super) pieces: Vec<Piece>,
+    pub(super) pieces: Vec<RecordedPiece>,
     /// The response was interrupted here.
     #[serde(default)]
     pub(super) cut: bool,
@@ -51,7 +51,7 @@ pub(super) struct Exchange {
 
 /// Bytes that arrived together.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Piece {
+pub(super) struct RecordedPiece {
     /// Milliseconds since the response began.
     ms: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,7 +61,7 @@ pub(super) struct Piece {
     base64: Option<String>,
 }
 
-impl Piece {
+impl RecordedPiece {
     pub(super) fn new(ms: u64, bytes: &Bytes, redactor: &Redactor) -> Self {
         if let Ok(text) = std::str::from_utf8(bytes) {
             let text = Some(redactor.text(text).into_owned());
@@ -114,7 +114,7 @@ impl Exchange {
     }
 
     /// The recorded response.
-    pub(super) fn play(&self, pace: Pace) -> Response<Body> {
+    pub(super) fn play(&self, pace: Pace) -> Response<RecordedBody> {
         let mut steps: Vec<(u64, io::Result<Bytes>)> = self
             .pieces
             .iter()
@@ -140,7 +140,7 @@ impl Exchange {
         }
         let response = builder.body(StreamBody::new(played.map_ok(Frame::data)).boxed_unsync());
         // A file that was edited by hand may have invalid headers.
-        response.unwrap_or_else(|_| Response::new(Body::default()))
+        response.unwrap_or_else(|_| Response::new(RecordedBody::default()))
     }
 }
 

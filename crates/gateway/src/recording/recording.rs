@@ -10,7 +10,7 @@ use fs_err::File;
 use hyper::{HeaderMap, Response};
 use serde::Serialize;
 
-use super::exchange::{self, Body, Exchange, Pace, Piece};
+use super::exchange::{self, Exchange, Pace, RecordedBody, RecordedPiece};
 use super::fingerprint::{self, Difference, RequestFingerprint};
 use crate::error::GatewayError;
 use crate::secrets::Redactor;
@@ -71,12 +71,12 @@ pub struct Miss {
 #[derive(Debug)]
 pub(crate) struct Recording {
     path: PathBuf,
-    mode: Mode,
+    mode: RecordingState,
     report: Mutex<RecordingReport>,
 }
 
 #[derive(Debug)]
-enum Mode {
+enum RecordingState {
     Record(Mutex<File>),
     Replay {
         exchanges: Vec<Exchange>,
@@ -95,7 +95,7 @@ impl Recording {
                     .append(true)
                     .open(&path);
                 let file = file.map_err(|source| failed(&path, source))?;
-                (path, Mode::Record(Mutex::new(file)))
+                (path, RecordingState::Record(Mutex::new(file)))
             }
             RecordingSpec::Replay {
                 path,
@@ -106,7 +106,7 @@ impl Recording {
                 let used = Mutex::new(vec![false; exchanges.len()]);
                 (
                     path,
-                    Mode::Replay {
+                    RecordingState::Replay {
                         exchanges,
                         used,
                         on_miss,
@@ -127,8 +127,8 @@ impl Recording {
     pub(crate) fn replay(
         &self,
         request: &RequestFingerprint,
-    ) -> Option<Result<Response<Body>, String>> {
-        let Mode::Replay {
+    ) -> Option<Result<Response<RecordedBody>, String>> {
+        let RecordingState::Replay {
             exchanges,
             used,
             on_miss,
@@ -182,7 +182,7 @@ impl Recording {
         status: u16,
         headers: &HeaderMap,
     ) -> Option<AnswerRecorder> {
-        matches!(self.mode, Mode::Record(_)).then(|| AnswerRecorder {
+        matches!(self.mode, RecordingState::Record(_)).then(|| AnswerRecorder {
             exchange: Exchange::new(request, status, headers),
             began: Instant::now(),
             raw: Vec::new(),
@@ -192,7 +192,7 @@ impl Recording {
     /// The report so far.
     pub(crate) fn report(&self) -> RecordingReport {
         let mut report = self.lock().clone();
-        if let Mode::Replay { used, .. } = &self.mode {
+        if let RecordingState::Replay { used, .. } = &self.mode {
             let used = used.lock().unwrap_or_else(PoisonError::into_inner);
             report.unused = used.iter().filter(|used| !**used).count();
         }
@@ -201,7 +201,7 @@ impl Recording {
 
     /// Adds a complete or cut answer to the file.
     pub(crate) fn add(&self, recorder: AnswerRecorder, redactor: &Redactor, cut: bool) {
-        if let Mode::Record(file) = &self.mode {
+        if let RecordingState::Record(file) = &self.mode {
             let exchange = recorder.finish(redactor, cut);
             let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
             // A call that could not be written is reported as a miss during replay.
@@ -248,7 +248,7 @@ impl AnswerRecorder {
         let pieces = self
             .raw
             .iter()
-            .map(|(ms, bytes)| Piece::new(*ms, bytes, redactor));
+            .map(|(ms, bytes)| RecordedPiece::new(*ms, bytes, redactor));
         self.exchange.pieces = pieces.collect();
         self.exchange
     }

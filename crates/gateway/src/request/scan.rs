@@ -11,7 +11,7 @@ use memchr::memchr2;
 
 /// Where a member's value lies in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Member {
+pub(crate) struct ScannedMember {
     /// The name with its escapes resolved.
     pub(crate) name: String,
     /// The bytes of the value.
@@ -20,8 +20,8 @@ pub(crate) struct Member {
 
 /// The members of interest of one object.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(crate) struct Object {
-    members: Vec<Member>,
+pub(crate) struct ScannedObject {
+    members: Vec<ScannedMember>,
     /// Just behind the opening brace, where a new member can be put.
     inside: usize,
     is_empty: bool,
@@ -43,7 +43,7 @@ const CLASS: [u8; 256] = {
     class
 };
 
-impl Object {
+impl ScannedObject {
     /// Scans the object that fills `range` of `text` for members with these names. `None` if it is
     /// not a complete object.
     pub(crate) fn scan(text: &[u8], range: Range<usize>, names: &[&str]) -> Option<Self> {
@@ -90,7 +90,7 @@ impl Object {
         if self.members.iter().any(|known| known.name == name) {
             self.ambiguous = true;
         }
-        self.members.push(Member { name, value });
+        self.members.push(ScannedMember { name, value });
     }
 
     /// Where the value of this member lies: the last one counts, as it does for most readers.
@@ -238,8 +238,8 @@ mod tests {
 
     const NAMES: &[&str] = &["model", "stream", "max_tokens", "temperature"];
 
-    fn scan(text: &str) -> Option<Object> {
-        Object::scan(text.as_bytes(), 0..text.len(), NAMES)
+    fn scan(text: &str) -> Option<ScannedObject> {
+        ScannedObject::scan(text.as_bytes(), 0..text.len(), NAMES)
     }
 
     #[test]
@@ -288,14 +288,14 @@ mod tests {
     #[test]
     fn edit_changes_only_its_value() {
         let text = Bytes::from_static(b"{ \"model\": \"a\",\"x\" :[1] }");
-        let object = Object::scan(&text, 0..text.len(), NAMES).unwrap();
+        let object = ScannedObject::scan(&text, 0..text.len(), NAMES).unwrap();
         let edits = vec![object.set("max_tokens", "5"), object.set("model", "\"bb\"")];
         assert_eq!(
             apply(&text, edits),
             "{\"max_tokens\":5, \"model\": \"bb\",\"x\" :[1] }"
         );
         let empty = Bytes::from_static(b"{}");
-        let object = Object::scan(&empty, 0..2, NAMES).unwrap();
+        let object = ScannedObject::scan(&empty, 0..2, NAMES).unwrap();
         let edits = vec![object.set("stream", "true"), object.set("model", "1")];
         assert_eq!(apply(&empty, edits), "{\"stream\":true,\"model\":1}");
     }
@@ -326,7 +326,7 @@ mod tests {
                 tree["model"] = model;
             }
             let text = Bytes::from(tree.to_string());
-            let object = Object::scan(&text, 0..text.len(), NAMES).unwrap();
+            let object = ScannedObject::scan(&text, 0..text.len(), NAMES).unwrap();
             let edited = apply(&text, vec![object.set("model", "\"new\"")]);
             tree["model"] = "new".into();
             prop_assert_eq!(serde_json::from_slice::<Value>(&edited).unwrap(), tree);
@@ -336,7 +336,7 @@ mod tests {
         fn no_input_causes_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
             let mut text = b"{\"model\":".to_vec();
             text.extend(bytes);
-            let _ = Object::scan(&text, 0..text.len(), NAMES);
+            let _ = ScannedObject::scan(&text, 0..text.len(), NAMES);
         }
     }
 }

@@ -24,7 +24,7 @@ pub enum ServerTools {
 
 /// The server tools in a list of tools.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum FoundTools {
     Nothing,
     /// The list without a search of the provider's cache. Codex offers that in every request, so that
     /// a refusal would end it.
@@ -62,47 +62,47 @@ const GEMINI_CLIENT: &[&str] = &[
 ];
 
 #[derive(Deserialize)]
-struct Tool<'a> {
+struct ToolDeclaration<'a> {
     #[serde(borrow, default)]
     r#type: Option<Cow<'a, str>>,
     external_web_access: Option<bool>,
-    environment: Option<Environment<'a>>,
+    environment: Option<ToolEnvironment<'a>>,
     #[serde(borrow)]
     tools: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-struct Environment<'a> {
+struct ToolEnvironment<'a> {
     #[serde(borrow, default)]
     r#type: Option<Cow<'a, str>>,
 }
 
 /// Looks through the `tools` of a request.
-pub(crate) fn look(wire: Wire, tools: &[u8]) -> Found {
+pub(crate) fn look(wire: Wire, tools: &[u8]) -> FoundTools {
     let Ok(entries) = serde_json::from_slice::<Option<Vec<&RawValue>>>(tools) else {
-        return Found::Tool("tools".to_owned());
+        return FoundTools::Tool("tools".to_owned());
     };
     let entries = entries.unwrap_or_default();
     let mut kept = Vec::with_capacity(entries.len());
     for entry in &entries {
         match look_at(wire, entry.get()) {
-            Found::Nothing => kept.push(entry.get()),
-            Found::Without(_) => {}
-            found @ Found::Tool(_) => return found,
+            FoundTools::Nothing => kept.push(entry.get()),
+            FoundTools::Without(_) => {}
+            found @ FoundTools::Tool(_) => return found,
         }
     }
     if kept.len() == entries.len() {
-        return Found::Nothing;
+        return FoundTools::Nothing;
     }
-    Found::Without(format!("[{}]", kept.join(",")))
+    FoundTools::Without(format!("[{}]", kept.join(",")))
 }
 
-fn look_at(wire: Wire, entry: &str) -> Found {
+fn look_at(wire: Wire, entry: &str) -> FoundTools {
     if wire == Wire::Gemini {
         return look_at_gemini(entry);
     }
-    let Ok(tool) = serde_json::from_str::<Tool<'_>>(entry) else {
-        return Found::Tool("tools".to_owned());
+    let Ok(tool) = serde_json::from_str::<ToolDeclaration<'_>>(entry) else {
+        return FoundTools::Tool("tools".to_owned());
     };
     let kind = tool.r#type.as_deref().unwrap_or("custom");
     let is_client = match wire {
@@ -115,33 +115,33 @@ fn look_at(wire: Wire, entry: &str) -> Found {
         && kind == "web_search"
         && tool.external_web_access == Some(false)
     {
-        return Found::Without(String::new());
+        return FoundTools::Without(String::new());
     }
     if !is_client {
-        return Found::Tool(kind.to_owned());
+        return FoundTools::Tool(kind.to_owned());
     }
     // A namespace holds a list of its own.
     match tool.tools.map(|tools| look(wire, tools.get().as_bytes())) {
-        None | Some(Found::Nothing) => Found::Nothing,
-        Some(Found::Without(_)) => Found::Tool("web_search".to_owned()),
+        None | Some(FoundTools::Nothing) => FoundTools::Nothing,
+        Some(FoundTools::Without(_)) => FoundTools::Tool("web_search".to_owned()),
         Some(found) => found,
     }
 }
 
-fn is_local_shell(kind: &str, environment: Option<&Environment<'_>>) -> bool {
+fn is_local_shell(kind: &str, environment: Option<&ToolEnvironment<'_>>) -> bool {
     let place = environment.and_then(|environment| environment.r#type.as_deref());
     kind == "shell" && place == Some("local")
 }
 
 /// An entry is an object with a member for each kind of tool.
-fn look_at_gemini(entry: &str) -> Found {
+fn look_at_gemini(entry: &str) -> FoundTools {
     let Ok(kinds) = serde_json::from_str::<BTreeMap<String, Option<IgnoredAny>>>(entry) else {
-        return Found::Tool("tools".to_owned());
+        return FoundTools::Tool("tools".to_owned());
     };
     let mut present = kinds.into_iter().filter(|(_, value)| value.is_some());
     match present.find(|(kind, _)| !GEMINI_CLIENT.contains(&kind.as_str())) {
-        Some((kind, _)) => Found::Tool(kind),
-        None => Found::Nothing,
+        Some((kind, _)) => FoundTools::Tool(kind),
+        None => FoundTools::Nothing,
     }
 }
 
@@ -231,7 +231,7 @@ mod tests {
     ];
 
     #[track_caller]
-    fn check(wire: Wire, tools: &str, expected: &Found) {
+    fn check(wire: Wire, tools: &str, expected: &FoundTools) {
         assert_eq!(look(wire, tools.as_bytes()), *expected, "{wire:?} {tools}");
     }
 
@@ -239,25 +239,25 @@ mod tests {
     fn client_tools_are_allowed() {
         let anthropic = r#"[{"name":"Bash","input_schema":{"type":"web_search"}},{"type":"custom","name":"web_fetch"},
             {"type":"bash_20250124","name":"bash"},{"type":"text_editor_20250728","name":"e"},{"type":null,"name":"n"}]"#;
-        check(Wire::Anthropic, anthropic, &Found::Nothing);
+        check(Wire::Anthropic, anthropic, &FoundTools::Nothing);
         let responses = r#"[{"type":"function","name":"web_search"},{"type":"custom","name":"apply_patch"},
             {"type":"local_shell"},{"type":"tool_search"},{"type":"shell","environment":{"type":"local"}},
             {"type":"namespace","name":"n","tools":[{"type":"function","name":"f"}]}]"#;
-        check(Wire::OpenAiResponses, responses, &Found::Nothing);
+        check(Wire::OpenAiResponses, responses, &FoundTools::Nothing);
         let chat = r#"[{"type":"function","function":{"name":"f"}}]"#;
-        check(Wire::OpenAiChat, chat, &Found::Nothing);
+        check(Wire::OpenAiChat, chat, &FoundTools::Nothing);
         let gemini = r#"[{"functionDeclarations":[{"name":"google_search"}],"googleSearch":null}]"#;
-        check(Wire::Gemini, gemini, &Found::Nothing);
+        check(Wire::Gemini, gemini, &FoundTools::Nothing);
         for wire in [Wire::Anthropic, Wire::OpenAiResponses, Wire::Gemini] {
-            check(wire, "[]", &Found::Nothing);
-            check(wire, "null", &Found::Nothing);
+            check(wire, "[]", &FoundTools::Nothing);
+            check(wire, "null", &FoundTools::Nothing);
         }
     }
 
     #[test]
     fn server_tools_are_named() {
         for (wire, tools, name) in PROVIDER_TOOLS {
-            check(*wire, tools, &Found::Tool((*name).to_owned()));
+            check(*wire, tools, &FoundTools::Tool((*name).to_owned()));
         }
     }
 
@@ -268,7 +268,7 @@ mod tests {
         check(
             Wire::OpenAiResponses,
             tools,
-            &Found::Without(rest.to_owned()),
+            &FoundTools::Without(rest.to_owned()),
         );
     }
 }

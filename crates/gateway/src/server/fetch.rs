@@ -18,7 +18,7 @@ use crate::ledger::CallEnd;
 use crate::request::{CheckedRequest, headers};
 use crate::secrets;
 use crate::state::GatewayState;
-use crate::upstream::{Endpoint, Lease, UpstreamBody, retry_after};
+use crate::upstream::{PooledLease, UpstreamBody, UpstreamEndpoint, retry_after};
 
 /// Error bodies up to this length are searched for keys; longer ones pass unread.
 const LONGEST_ERROR: usize = 1 << 20;
@@ -36,7 +36,7 @@ pub(crate) struct Outbound {
 /// Sends a request to a provider. Returns its response, or an error that the gateway wrote.
 pub(crate) async fn fetch(
     worker: &Arc<Worker>,
-    upstream: &Endpoint,
+    upstream: &UpstreamEndpoint,
     outbound: Outbound,
     active: &mut ActiveCall,
 ) -> Response<Body> {
@@ -85,10 +85,10 @@ pub(crate) async fn fetch(
     }
 }
 
-type Sent = io::Result<(Response<Incoming>, Lease)>;
+type Sent = io::Result<(Response<Incoming>, PooledLease)>;
 
 /// How long to wait before a retry. `None` if the call must not be retried.
-fn retry_pause(sent: &Sent, upstream: &Endpoint, active: &ActiveCall) -> Option<Duration> {
+fn retry_pause(sent: &Sent, upstream: &UpstreamEndpoint, active: &ActiveCall) -> Option<Duration> {
     if active.call.retries >= upstream.retries {
         return None;
     }

@@ -26,7 +26,7 @@ use crate::ledger::{Call, CallEnd};
 use crate::recording::RequestFingerprint;
 use crate::request::headers;
 use crate::secrets;
-use crate::state::Backend;
+use crate::state::ModelBackend;
 use crate::upstream::LimiterPermit;
 
 /// Handles one request.
@@ -246,8 +246,8 @@ async fn obtain(
             active.call.error = Some(message.clone());
             return refusal(wire, 404, &message);
         }
-        Some(Backend::Script(_)) => play(key, outbound, active).await,
-        Some(Backend::Http(upstream)) => fetch(worker, upstream, outbound, active).await,
+        Some(ModelBackend::Script(_)) => play(key, outbound, active).await,
+        Some(ModelBackend::Http(upstream)) => fetch(worker, upstream, outbound, active).await,
     };
     if let (Some(recording), Some(request)) = (&key.recording, fingerprint) {
         active.recorder = recording.record(request, response.status().as_u16(), response.headers());

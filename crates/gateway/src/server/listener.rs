@@ -21,7 +21,7 @@ use super::handler::handle;
 use super::worker::{ListenerAccess, Worker};
 use crate::error::GatewayError;
 use crate::state::GatewayState;
-use crate::upstream::{Dialer, Pool};
+use crate::upstream::{ConnectionPool, Dialer};
 
 /// How long a client may take to send all headers.
 const HEADER_TIME: Duration = Duration::from_secs(20);
@@ -45,9 +45,9 @@ const MOST_CONNECTIONS: usize = 512;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// A job for a worker.
-enum Job {
+enum WorkerJob {
     Serve(Accepted, Arc<ListenerAccess>, Slot),
-    Listen(Listener, Arc<ListenerAccess>, CancellationToken),
+    Listen(BoundListener, Arc<ListenerAccess>, CancellationToken),
 }
 
 /// The permit of a connection, if the listener limits them.
@@ -58,7 +58,7 @@ enum Accepted {
     Local(proctor_local_socket::Handed),
 }
 
-enum Listener {
+enum BoundListener {
     Tcp(StdTcpListener),
     Local(proctor_local_socket::Bound),
 }
@@ -73,7 +73,7 @@ pub(crate) struct Server {
 /// The job queues of the workers. Connections are assigned in turn.
 #[derive(Debug)]
 struct WorkerQueues {
-    jobs: Vec<UnboundedSender<Job>>,
+    jobs: Vec<UnboundedSender<WorkerJob>>,
     turn: AtomicUsize,
 }
 
@@ -81,7 +81,7 @@ impl WorkerQueues {
     fn give(&self, accepted: Accepted, access: Arc<ListenerAccess>, slot: Slot) {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.jobs.len();
         // No worker ends before the others.
-        let _ = self.jobs[turn].send(Job::Serve(accepted, access, slot));
+        let _ = self.jobs[turn].send(WorkerJob::Serve(accepted, access, slot));
     }
 }
 
@@ -128,7 +128,7 @@ impl Server {
             source,
         };
         let (listener, address) = bind().map_err(failed)?;
-        self.accept(Listener::Tcp(listener), access, stop);
+        self.accept(BoundListener::Tcp(listener), access, stop);
         Ok(address)
     }
 
@@ -139,11 +139,11 @@ impl Server {
         access: ListenerAccess,
         stop: CancellationToken,
     ) {
-        self.accept(Listener::Local(socket), access, stop);
+        self.accept(BoundListener::Local(socket), access, stop);
     }
 
-    fn accept(&self, listener: Listener, access: ListenerAccess, stop: CancellationToken) {
-        let _ = self.queues.jobs[0].send(Job::Listen(listener, Arc::new(access), stop));
+    fn accept(&self, listener: BoundListener, access: ListenerAccess, stop: CancellationToken) {
+        let _ = self.queues.jobs[0].send(WorkerJob::Listen(listener, Arc::new(access), stop));
     }
 
     /// Waits for the workers, which end when the state is stopped.
@@ -159,11 +159,11 @@ impl Server {
 async fn work(
     state: Arc<GatewayState>,
     queues: Arc<WorkerQueues>,
-    mut queue: UnboundedReceiver<Job>,
+    mut queue: UnboundedReceiver<WorkerJob>,
 ) {
     let tasks = TaskTracker::new();
     let dialer = Dialer::new(Arc::clone(&state.dial));
-    let pool = Arc::new(Pool::new(dialer));
+    let pool = Arc::new(ConnectionPool::new(dialer));
     let stop = state.stop.clone();
     let worker = Arc::new(Worker {
         state,
@@ -179,13 +179,13 @@ async fn work(
         };
         match job {
             None => return,
-            Some(Job::Listen(listener, access, until)) => {
+            Some(WorkerJob::Listen(listener, access, until)) => {
                 let accepting = accept_all(listener, access, Arc::clone(&queues));
                 tasks.spawn(async move {
                     until.run_until_cancelled(accepting).await;
                 });
             }
-            Some(Job::Serve(accepted, access, slot)) => {
+            Some(WorkerJob::Serve(accepted, access, slot)) => {
                 let worker = Arc::clone(&worker);
                 tasks.spawn(async move {
                     let _slot = slot;
@@ -197,11 +197,15 @@ async fn work(
     }
 }
 
-async fn accept_all(listener: Listener, access: Arc<ListenerAccess>, queues: Arc<WorkerQueues>) {
+async fn accept_all(
+    listener: BoundListener,
+    access: Arc<ListenerAccess>,
+    queues: Arc<WorkerQueues>,
+) {
     let slots = access.key.is_some();
     let slots = slots.then(|| Arc::new(Semaphore::new(MOST_CONNECTIONS)));
     match listener {
-        Listener::Tcp(listener) => {
+        BoundListener::Tcp(listener) => {
             let Ok(listener) = TcpListener::from_std(listener) else {
                 return;
             };
@@ -215,7 +219,7 @@ async fn accept_all(listener: Listener, access: Arc<ListenerAccess>, queues: Arc
                 pass_on(accepted, &access, &queues).await;
             }
         }
-        Listener::Local(socket) => {
+        BoundListener::Local(socket) => {
             let Ok(mut listener) = socket.listen() else {
                 return;
             };

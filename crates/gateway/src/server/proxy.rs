@@ -27,7 +27,7 @@ const HELLO_TIME: Duration = Duration::from_secs(20);
 
 /// A line in the call log about a tunnel.
 #[derive(Serialize)]
-struct Entry<'a> {
+struct TunnelLogLine<'a> {
     at: Timestamp,
     proxy: &'static str,
     host: &'a str,
@@ -200,7 +200,7 @@ impl Tunnel {
 
     fn log(&self, proxy: &'static str, reason: Option<&str>, bytes: Option<(u64, u64)>) {
         let (host, port) = (self.host.as_str(), self.port);
-        let entry = Entry {
+        let entry = TunnelLogLine {
             at: Timestamp::now(),
             proxy,
             host,

@@ -30,7 +30,7 @@ pub(super) async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Hell
 
 /// The name in the `server_name` extension.
 fn server_name(hello: &[u8]) -> Option<String> {
-    let mut message = Reader(hello);
+    let mut message = HelloReader(hello);
     if message.take(1)? != [1] {
         return None;
     }
@@ -39,12 +39,12 @@ fn server_name(hello: &[u8]) -> Option<String> {
     message.prefixed(1)?;
     message.prefixed(2)?;
     message.prefixed(1)?;
-    let mut extensions = Reader(message.prefixed(2)?);
+    let mut extensions = HelloReader(message.prefixed(2)?);
     loop {
         let kind = extensions.take(2)?;
         let body = extensions.prefixed(2)?;
         if kind == [0, 0] {
-            let mut names = Reader(Reader(body).prefixed(2)?);
+            let mut names = HelloReader(HelloReader(body).prefixed(2)?);
             let host = names.take(1)? == [0];
             let name = names.prefixed(2)?;
             let text = std::str::from_utf8(name).ok().filter(|_| host)?;
@@ -53,9 +53,9 @@ fn server_name(hello: &[u8]) -> Option<String> {
     }
 }
 
-struct Reader<'a>(&'a [u8]);
+struct HelloReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> HelloReader<'a> {
     fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;

@@ -6,12 +6,12 @@ use tokio_util::task::TaskTracker;
 
 use crate::key::Key;
 use crate::state::GatewayState;
-use crate::upstream::Pool;
+use crate::upstream::ConnectionPool;
 
 /// The state of a worker thread.
 pub(crate) struct Worker {
     pub(crate) state: Arc<GatewayState>,
-    pub(crate) pool: Arc<Pool>,
+    pub(crate) pool: Arc<ConnectionPool>,
     /// Tasks that outlive their request: tunnels.
     pub(crate) tasks: TaskTracker,
 }

@@ -104,18 +104,18 @@ impl Dialer {
     }
 
     /// Opens a connection, with TLS if the target wants it.
-    pub(crate) async fn connect(&self, target: &Target) -> io::Result<Connection> {
+    pub(crate) async fn connect(&self, target: &Target) -> io::Result<UpstreamConnection> {
         let opening = async {
             let addresses = self.resolve(&target.host).await?;
             let tcp = open(&addresses, target.port).await?;
             if !target.tls {
-                return Ok(Connection::Plain(tcp));
+                return Ok(UpstreamConnection::Plain(tcp));
             }
             let name = ServerName::try_from(target.host.clone()).map_err(io::Error::other)?;
             let tls = TlsConnector::from(self.config.tls())
                 .connect(name, tcp)
                 .await?;
-            Ok(Connection::Tls(Box::new(tls)))
+            Ok(UpstreamConnection::Tls(Box::new(tls)))
         };
         within(opening).await
     }
@@ -184,12 +184,12 @@ async fn open(addresses: &[IpAddr], port: u16) -> io::Result<TcpStream> {
 
 /// An open connection.
 #[derive(Debug)]
-pub(crate) enum Connection {
+pub(crate) enum UpstreamConnection {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-impl AsyncRead for Connection {
+impl AsyncRead for UpstreamConnection {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -202,7 +202,7 @@ impl AsyncRead for Connection {
     }
 }
 
-impl AsyncWrite for Connection {
+impl AsyncWrite for UpstreamConnection {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -73,7 +73,7 @@ impl Auth {
 
 /// A configured HTTP upstream.
 #[derive(Debug)]
-pub(crate) struct Endpoint {
+pub(crate) struct UpstreamEndpoint {
     pub(crate) target: Target,
     /// The index of its connections in every pool.
     pub(crate) slot: usize,
@@ -84,7 +84,7 @@ pub(crate) struct Endpoint {
     auth: Option<(HeaderName, HeaderValue)>,
 }
 
-impl Endpoint {
+impl UpstreamEndpoint {
     pub(crate) fn new(provider: Provider, upstream: &HttpUpstream) -> Result<Self, GatewayError> {
         let wrong = |reason| GatewayError::BaseUrl {
             url: without_password(&upstream.base_url),
@@ -188,8 +188,8 @@ fn auth_header(style: Auth, key: &Secret) -> Option<(HeaderName, HeaderValue)> {
 mod tests {
     use super::*;
 
-    fn ready(url: &str) -> Result<Endpoint, GatewayError> {
-        Endpoint::new(
+    fn ready(url: &str) -> Result<UpstreamEndpoint, GatewayError> {
+        UpstreamEndpoint::new(
             Provider::OpenAi,
             &HttpUpstream::new(url, Some("sk-canary-key".into())),
         )

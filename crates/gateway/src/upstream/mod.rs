@@ -7,9 +7,9 @@ mod response;
 mod throttle;
 
 pub(crate) use dial::{DialConfig, Dialer, Target};
-pub(crate) use endpoint::Endpoint;
+pub(crate) use endpoint::UpstreamEndpoint;
 pub use endpoint::{Auth, HttpUpstream, Upstream};
-pub(crate) use pool::{Lease, Pool};
+pub(crate) use pool::{ConnectionPool, PooledLease};
 pub(crate) use response::UpstreamBody;
 pub use throttle::Throttle;
 pub(crate) use throttle::{LimiterPermit, retry_after};

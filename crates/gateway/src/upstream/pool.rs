@@ -16,8 +16,8 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use proctor_model_api::Provider;
 
-use super::dial::{Connection, Dialer};
-use super::endpoint::Endpoint;
+use super::dial::{Dialer, UpstreamConnection};
+use super::endpoint::UpstreamEndpoint;
 
 /// A connection that was idle for longer is not reused: the provider may be closing it.
 const IDLE_TIME: Duration = Duration::from_secs(50);
@@ -28,7 +28,7 @@ const MOST_IDLE: usize = 256;
 /// The read buffer of a connection. It is small because a gateway has many connections.
 const READ_AHEAD: usize = 64 << 10;
 
-type Outgoing = Request<Full<Bytes>>;
+type OutgoingRequest = Request<Full<Bytes>>;
 
 /// A connection to a provider. It has no task of its own: the task that waits for the response drives
 /// the connection, so a piece that arrives wakes one task instead of two.
@@ -36,10 +36,10 @@ type Outgoing = Request<Full<Bytes>>;
 struct PooledConnection {
     sender: SendRequest<Full<Bytes>>,
     /// `None` when the connection is over.
-    driver: Option<Pin<Box<Driver>>>,
+    driver: Option<Pin<Box<ConnectionDriver>>>,
 }
 
-type Driver = http1::Connection<TokioIo<Connection>, Full<Bytes>>;
+type ConnectionDriver = http1::Connection<TokioIo<UpstreamConnection>, Full<Bytes>>;
 
 impl PooledConnection {
     /// Drives the connection.
@@ -63,8 +63,8 @@ impl PooledConnection {
 
     async fn ask(
         &mut self,
-        request: Outgoing,
-    ) -> Result<Response<Incoming>, TrySendError<Outgoing>> {
+        request: OutgoingRequest,
+    ) -> Result<Response<Incoming>, TrySendError<OutgoingRequest>> {
         let mut answer = pin!(self.sender.try_send_request(request));
         let answer = poll_fn(|cx| {
             self.work(cx);
@@ -76,20 +76,20 @@ impl PooledConnection {
 
 /// The connections of one worker thread.
 #[derive(Debug)]
-pub(crate) struct Pool {
+pub(crate) struct ConnectionPool {
     dialer: Dialer,
     idle: [Mutex<Vec<(PooledConnection, Instant)>>; Provider::ALL.len()],
 }
 
 /// A connection in use. It returns to the pool when the whole response has been read.
 #[derive(Debug)]
-pub(crate) struct Lease {
-    pool: Arc<Pool>,
+pub(crate) struct PooledLease {
+    pool: Arc<ConnectionPool>,
     slot: usize,
     connection: PooledConnection,
 }
 
-impl Lease {
+impl PooledLease {
     /// Drives the connection; the rest of the response arrives only through this.
     pub(crate) fn work(&mut self, cx: &mut Context<'_>) {
         self.connection.work(cx);
@@ -104,7 +104,7 @@ impl Lease {
     }
 }
 
-impl Pool {
+impl ConnectionPool {
     pub(crate) fn new(dialer: Dialer) -> Self {
         Self {
             dialer,
@@ -119,9 +119,9 @@ impl Pool {
     /// Sends a request on an idle connection or on a new one.
     pub(crate) async fn send(
         self: &Arc<Self>,
-        upstream: &Endpoint,
-        mut request: Outgoing,
-    ) -> io::Result<(Response<Incoming>, Lease)> {
+        upstream: &UpstreamEndpoint,
+        mut request: OutgoingRequest,
+    ) -> io::Result<(Response<Incoming>, PooledLease)> {
         while let Some(mut connection) = self.take(upstream.slot) {
             if !connection.is_ready().await {
                 continue;
@@ -143,7 +143,7 @@ impl Pool {
         }
     }
 
-    async fn open(&self, upstream: &Endpoint) -> io::Result<PooledConnection> {
+    async fn open(&self, upstream: &UpstreamEndpoint) -> io::Result<PooledConnection> {
         let connection = self.dialer.connect(&upstream.target).await?;
         let handshake = Builder::new()
             .max_buf_size(READ_AHEAD)
@@ -156,8 +156,12 @@ impl Pool {
         })
     }
 
-    fn lease(self: &Arc<Self>, upstream: &Endpoint, connection: PooledConnection) -> Lease {
-        Lease {
+    fn lease(
+        self: &Arc<Self>,
+        upstream: &UpstreamEndpoint,
+        connection: PooledConnection,
+    ) -> PooledLease {
+        PooledLease {
             pool: Arc::clone(self),
             slot: upstream.slot,
             connection,

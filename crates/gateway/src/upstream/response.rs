@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use bytes::{Bytes, BytesMut};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
-use super::pool::Lease;
+use super::pool::PooledLease;
 
 /// The number of bytes after which no more pieces are joined.
 const TOGETHER: usize = 32 << 10;
@@ -17,13 +17,13 @@ const TOGETHER: usize = 32 << 10;
 pub(crate) struct UpstreamBody {
     incoming: Incoming,
     /// Its connection, until it is given back.
-    lease: Option<Lease>,
+    lease: Option<PooledLease>,
     /// An error that follows the bytes returned last.
     broken: Option<io::Error>,
 }
 
 impl UpstreamBody {
-    pub(crate) fn new(incoming: Incoming, lease: Lease) -> Self {
+    pub(crate) fn new(incoming: Incoming, lease: PooledLease) -> Self {
         Self {
             incoming,
             lease: Some(lease),

@@ -24,11 +24,11 @@ pub struct Throttle {
 pub(crate) struct RateLimiter {
     permits: Option<Arc<Semaphore>>,
     spacing: Option<Duration>,
-    times: Mutex<Times>,
+    times: Mutex<ThrottleTimes>,
 }
 
 #[derive(Debug, Default)]
-struct Times {
+struct ThrottleTimes {
     /// When the next request may start by rate.
     next: Option<Instant>,
     /// The end of the pause that the provider requested.
@@ -97,7 +97,7 @@ impl RateLimiter {
         Some(at)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Times> {
+    fn lock(&self) -> MutexGuard<'_, ThrottleTimes> {
         self.times.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

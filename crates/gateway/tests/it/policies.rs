@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use proctor_gateway::{Fault, Faults, KeySpec, Policy, Setting, Throttle};
+use proctor_gateway::{Fault, Faults, KeySpec, NumberSetting, RequestPolicy, Throttle};
 
 use crate::support::*;
 
@@ -12,12 +12,12 @@ use crate::support::*;
 fn policy_changes_are_noted() {
     let fake = Fake::says(json_reply("{}"));
     let gateway = gateway(&fake.upstream());
-    let policy = Policy {
+    let policy = RequestPolicy {
         models: vec!["claude-*".to_owned()],
         rename: vec![("claude-opus-4-8".to_owned(), "claude-haiku-4-5".to_owned())],
-        temperature: Some(Setting::Set(0.0)),
-        max_tokens: Some(Setting::AtMost(50)),
-        ..Policy::default()
+        temperature: Some(NumberSetting::Set(0.0)),
+        max_tokens: Some(NumberSetting::AtMost(50)),
+        ..RequestPolicy::default()
     };
     let key = gateway
         .mint(KeySpec {
@@ -163,9 +163,9 @@ fn refused_server_tool_is_in_the_account() {
     let gateway = gateway(&fake.upstream());
     let key = gateway
         .mint(KeySpec {
-            policy: Policy {
+            policy: RequestPolicy {
                 server_tools: proctor_gateway::ServerTools::Refuse,
-                ..Policy::default()
+                ..RequestPolicy::default()
             },
             ..KeySpec::default()
         })

@@ -1,5 +1,5 @@
-//! The head of a run on a cluster: submits what is missing, looks at records, and submits again
-//! what was lost. All it needs to go on after its death is in the run's folder.
+//! The head of a run on a cluster: submits missing trials, reads records, and resubmits lost
+//! trials. All of its state is in the run's directory, so that another head can continue.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,6 +10,15 @@ use std::{
 use camino::Utf8Path;
 use fs_err as fs;
 use proctor_gateway::VirtualKey;
+use proctor_record::{
+    outcome::Outcome,
+    record::{
+        self, Event, GatewayPlace, Meta, Record, RunDir, StoreError, TrialKey,
+        lease::{Holder, Leases, STALE},
+        summary,
+    },
+};
+use proctor_sandbox::host::Host;
 use serde::Serialize;
 use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
@@ -23,16 +32,8 @@ use super::{
 use crate::{
     cluster::spec::{GatewaySpec, SPEC_VERSION, SuiteSpec, TrialSpec, digest},
     config::SlurmSettings,
-    host::Host,
     model_access::{CoordinatorGateway, Models},
-    outcome::Outcome,
     plan::TrialPlan,
-    record::{
-        self, GatewayPlace, Meta, Record, RunDir, StoreError, TrialKey,
-        lease::{Holder, Leases, STALE},
-        run_event::{RunEvent, TrialName},
-        summary,
-    },
     run::{
         FailedStart, Gathered, Jobs, JobsFuture, RunError, RunListener, Runner, SNAPSHOT_FILE,
         attempt::{finished, finished_afresh, settled},
@@ -43,17 +44,17 @@ use crate::{
     workspace::Bases,
 };
 
-/// How often the head looks.
+/// The interval between rounds.
 const ROUND: Duration = Duration::from_secs(1);
 /// The maximum length of a quoted job log.
 const LONGEST_LOG: usize = 2000;
 
-/// The jobs of a run, according to the engine.
+/// The jobs of a run, according to Slurm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct QueueCount {
-    /// Jobs that have not begun.
+    /// Pending jobs.
     pub pending: usize,
-    /// Jobs that were begun.
+    /// Running jobs.
     pub running: usize,
 }
 
@@ -99,13 +100,13 @@ struct Coordinator<'a> {
     planner: Planner,
     gateway: Option<(Models, CoordinatorGateway)>,
     keys: BTreeMap<usize, VirtualKey>,
-    /// Keys of trials that need none any more.
+    /// Keys that trials no longer need.
     used: Vec<VirtualKey>,
     begun: BTreeSet<usize>,
-    /// Agents whose other trials are not run.
+    /// Agents whose remaining trials are not run.
     stopped: BTreeSet<String>,
     last_job: Option<u64>,
-    /// The suite as it was when the run began.
+    /// The suite at the start of the run.
     kept: String,
     bases: Bases,
     clock: Instant,
@@ -113,7 +114,7 @@ struct Coordinator<'a> {
 }
 
 impl<'a> Coordinator<'a> {
-    /// Take up a run: what earlier heads did is seen, and what nodes need is written.
+    /// Opens a run: reads the state of earlier heads and writes the files for nodes.
     fn open(
         run: &'a Runner<'a>,
         run_dir: &'a RunDir,
@@ -169,7 +170,7 @@ impl<'a> Coordinator<'a> {
         Ok(())
     }
 
-    /// See the run through, or leave it when that is asked for.
+    /// Runs the loop until all trials are done, or until it is detached.
     async fn run(
         mut self,
         listener: &RunListener<'_>,
@@ -186,19 +187,19 @@ impl<'a> Coordinator<'a> {
                 () = tokio::time::sleep(ROUND) => {}
                 () = cancel.cancelled() => return self.leave().await,
             }
-            // A controller that does not respond is not a reason to give up: jobs continue.
+            // Jobs continue even if the controller does not respond.
             if let Ok(queue) = self.slurm.queue().await {
                 self.look(&queue, listener).await?;
             }
         }
     }
 
-    /// See what earlier heads left: records, and jobs that are still queued.
+    /// Reads the state of earlier heads: records, and jobs that are still queued.
     async fn take_stock(&mut self) -> Result<(), RunError> {
         let mut known = paths::tasks(&self.slurm.folder);
         self.last_job = known.values().map(|task| task.job).max();
         let queue = match self.slurm.queue().await {
-            // Nothing depends on it, and what is wrong shows when something is submitted.
+            // There are no jobs yet. A real problem is reported when jobs are submitted.
             Err(_) if known.is_empty() => BTreeMap::new(),
             queue => queue?,
         };
@@ -212,7 +213,7 @@ impl<'a> Coordinator<'a> {
             let folder = self.key(number).folder(&self.run_dir.path);
             if let Some(record) = settled(&folder, &self.run_dir.id) {
                 if !folder.join(record::META_FILE).exists() {
-                    // Its process was killed between the two.
+                    // The process was killed after it wrote only one of the two files.
                     Meta::of(&record).write(&folder)?;
                 }
                 self.gathered.done.push(summary(&record, &folder));
@@ -233,13 +234,14 @@ impl<'a> Coordinator<'a> {
         Ok(())
     }
 
-    /// Jobs that the engine has may be more than we know of: it may take one and not live to say so.
+    /// Records jobs of the queue that are missing in our list: Slurm may have accepted a job whose
+    /// submission failed.
     fn note_jobs(&mut self, queue: &BTreeMap<TaskId, Queued>) {
         let last = queue.keys().map(|task| task.job).max();
         self.last_job = self.last_job.max(last);
     }
 
-    /// Let a trial in at the gateway of the head, if there is one.
+    /// Creates the trial's key at the gateway of the head, if there is one.
     fn admit(&mut self, number: usize) -> Result<(), RunError> {
         if let Some((models, head)) = &self.gateway {
             let key = self.key(number);
@@ -249,7 +251,7 @@ impl<'a> Coordinator<'a> {
         Ok(())
     }
 
-    /// Submit what is waiting.
+    /// Submits waiting trials.
     async fn submit(&mut self, most: u32) -> Result<(), RunError> {
         let waiting = self.planner.waiting();
         let plans = &self.run.plan.trials;
@@ -257,7 +259,7 @@ impl<'a> Coordinator<'a> {
         let made = arrays(&waiting, |number| shape(&plans[number], settings), most);
         for array in made {
             match self.submit_array(&array).await {
-                // A controller that is away for a while is asked again in the next round: what it has goes on.
+                // The next round retries an unavailable controller; submitted jobs continue.
                 Err(RunError::Slurm(_)) if self.planner.has_tasks() => return Ok(()),
                 submitted => submitted?,
             }
@@ -282,7 +284,7 @@ impl<'a> Coordinator<'a> {
     async fn write_spec(&self, number: usize) -> Result<(), StoreError> {
         let path = paths::spec(&self.slurm.folder, number);
         let spec = match TrialSpec::read(&path) {
-            // The plan is that of the original run; time and budget come from the resuming run.
+            // The plan comes from the original run; time and budget come from the resuming run.
             Ok(kept) => {
                 let now = self.spec(number, None);
                 let spec = TrialSpec {
@@ -297,8 +299,8 @@ impl<'a> Coordinator<'a> {
             }
             Err(_) => self.spec(number, self.commit(number).await),
         };
-        let bytes = serde_json::to_vec_pretty(&spec).expect("texts are JSON");
-        // Whole, but not synced: there may be thousands, and who submits it again writes it again.
+        let bytes = serde_json::to_vec_pretty(&spec).expect("strings can be serialized");
+        // Atomic, but not synced: there may be thousands, and a resubmission writes the file again.
         let written = NamedTempFile::new_in(path.parent().unwrap_or(&path)).and_then(|mut file| {
             file.write_all(&bytes)?;
             Ok(file.persist(&path)?)
@@ -334,7 +336,10 @@ impl<'a> Coordinator<'a> {
             }
         });
         // Only suites run on clusters.
-        let suite_file = run.plan.suite_file().map(crate::fs::named::absolute);
+        let suite_file = run
+            .plan
+            .suite_file()
+            .map(proctor_record::fs::named::absolute);
         let suite_file = suite_file.unwrap_or_default();
         TrialSpec {
             version: SPEC_VERSION.to_owned(),
@@ -345,7 +350,7 @@ impl<'a> Coordinator<'a> {
             suite: SuiteSpec {
                 file: suite_file.into_string(),
                 kept: self.run_dir.path.join(SNAPSHOT_FILE).into_string(),
-                // Of what is kept: the file itself may have been changed since the run began.
+                // The digest of the snapshot, because the file may have changed since the start of the run.
                 sha256: digest(&self.kept),
             },
             agent: key.agent,
@@ -369,7 +374,7 @@ impl<'a> Coordinator<'a> {
         trial_key(self.run.plan, &self.run.plan.trials[number])
     }
 
-    /// Look at what may have changed.
+    /// Checks the trials whose state may have changed.
     async fn look(
         &mut self,
         queue: &BTreeMap<TaskId, Queued>,
@@ -405,7 +410,7 @@ impl<'a> Coordinator<'a> {
         Ok(())
     }
 
-    /// Look at one trial; its record when that is its last.
+    /// Checks one trial. Returns its record if it is final.
     fn look_at(
         &mut self,
         number: usize,
@@ -425,22 +430,22 @@ impl<'a> Coordinator<'a> {
             && (record.is_some() || folder.exists())
             && self.begun.insert(number)
         {
-            listener(number, &RunEvent::TrialStarted(name(&key)));
+            listener(number, &Event::started(&key.agent, &key.task, key.trial));
         }
         let now = self.clock.elapsed();
         let seen = Look {
             record: record.as_ref().map(|record| record.outcome),
-            // While its task runs that says nothing.
+            // The lease is relevant only after the task has ended.
             lease: word.map_or(LeaseState::Free, |_| claimed(&leases)),
             word,
         };
         let mut step = self.planner.decide(number, seen, now);
         if let Step::Conclude(outcome, mut message) = step {
             if outcome == Outcome::Sandbox {
-                // Jobs that fail before they have the trial leave no other trace.
+                // A job that fails before it takes the lease leaves only its log.
                 let said = self.log_of(number);
                 if !said.is_empty() {
-                    message = format!("{message}; the last one said: {said}");
+                    message = format!("{message}; output of the last job: {said}");
                 }
             }
             let dead = LostTrial {
@@ -461,7 +466,7 @@ impl<'a> Coordinator<'a> {
         }
         match (step, record) {
             (Step::Ended, Some(record)) => {
-                listener(number, &RunEvent::TrialEnded(&record));
+                listener(number, &Event::ended(&record));
                 self.gathered.done.push(summary(&record, &folder));
                 return Ok(Some(record));
             }
@@ -477,15 +482,15 @@ impl<'a> Coordinator<'a> {
         Ok(None)
     }
 
-    /// The trials of this agent would all fail alike: those that have not begun are not run.
+    /// Stops the pending trials of an agent, because they would fail in the same way.
     async fn stop(&self, agent: &str) {
         let plans = &self.run.plan.trials;
         let tasks = self.planner.tasks_of(|number| plans[number].name == agent);
-        // Jobs that cannot be cancelled fail by themselves.
+        // A job that cannot be cancelled fails on its own.
         let _ = self.slurm.cancel_pending(&tasks).await;
     }
 
-    /// The last output of a trial's last job.
+    /// The end of the log of a trial's last job.
     fn log_of(&self, number: usize) -> String {
         let task = paths::tasks(&self.slurm.folder).get(&number).copied();
         let log = task.map(|task| paths::log(&self.slurm.folder, task));
@@ -507,7 +512,7 @@ impl<'a> Coordinator<'a> {
         }
     }
 
-    /// End without having seen the run through.
+    /// Ends this head before the run is finished.
     async fn leave(mut self) -> Result<Gathered, RunError> {
         // Without its gateway no trial makes progress.
         if self.run.on_end.cancels() || self.gateway.is_some() {
@@ -519,7 +524,7 @@ impl<'a> Coordinator<'a> {
     }
 }
 
-/// The result of a task that is gone, from the engine or its log.
+/// The cause of a task's end, from Slurm or its log.
 fn word(folder: &Utf8Path, task: TaskId, words: &BTreeMap<TaskId, Word>) -> Word {
     let log = || word_in_log(&paths::log(folder, task));
     match words.get(&task).copied() {
@@ -530,14 +535,6 @@ fn word(folder: &Utf8Path, task: TaskId, words: &BTreeMap<TaskId, Word>) -> Word
 
 fn number_of(array: &Array<Shape>, index: u32) -> usize {
     usize::try_from(array.base + index).unwrap_or(usize::MAX)
-}
-
-fn name(key: &TrialKey) -> TrialName<'_> {
-    TrialName {
-        agent: &key.agent,
-        task: &key.task,
-        trial: key.trial,
-    }
 }
 
 fn claimed(leases: &Leases) -> LeaseState {
@@ -551,8 +548,7 @@ fn claimed(leases: &Leases) -> LeaseState {
     }
 }
 
-/// The resources for the job of a trial: those of the suite, or those of the task if they are
-/// larger.
+/// The resources of a trial's job: the suite's, or the task's if they are larger.
 fn shape(plan: &TrialPlan, settings: &SlurmSettings) -> Shape {
     let needs = match &plan.task.files {
         Files::Image(environment) => Some(environment),

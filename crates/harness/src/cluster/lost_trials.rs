@@ -1,23 +1,22 @@
-//! The record of a trial whose process cannot write it any more: the engine killed it, or it was
-//! lost too often.
+//! The record of a trial whose process can no longer write it: Slurm killed it, or its job was lost
+//! too often.
 
 use camino::Utf8Path;
 use fs_err as fs;
 use jiff::Timestamp;
-
-use crate::{
+use proctor_record::{
     outcome::Outcome,
     record::{
-        self, Meta, Place, Record, RecordState, StoreError,
+        self, DirHandle, Meta, Record, RecordState, StoreError,
         lease::{Ended, Evidence, Holder, Leases, Taken},
         score::Score,
     },
-    run::attempt::finished_afresh,
     session::LogError,
-    trial,
 };
 
-/// A trial that is dead.
+use crate::{run::attempt::finished_afresh, trial};
+
+/// A lost trial.
 pub(super) struct LostTrial<'a> {
     /// The initial content of its record.
     pub(super) first: &'a dyn Fn() -> Record,
@@ -26,7 +25,7 @@ pub(super) struct LostTrial<'a> {
 }
 
 impl LostTrial<'_> {
-    /// Writes its result, unless there is one. A process that may still be alive loses its lease.
+    /// Writes its result, unless there is one. A process that is still alive loses its lease.
     pub(super) fn conclude(
         &self,
         who: &Holder,
@@ -40,9 +39,9 @@ impl LostTrial<'_> {
         let now = || self.leases.server_time();
         let taken = self.leases.take(who, Evidence::Engine, &now);
         let Taken::Ours(lease) = taken.map_err(failed)? else {
-            unreachable!("with the engine's word every lease is free");
+            unreachable!("leases are free once Slurm reports the end");
         };
-        // It may have come to its end all the same, a moment before.
+        // The trial may have finished just before.
         let first = (self.first)();
         if let Some(record) = finished_afresh(self.folder, &first.run_id) {
             lease.end(Ended::Recorded).map_err(failed)?;
@@ -57,7 +56,7 @@ impl LostTrial<'_> {
         record.score = Score::of(outcome, record.status, &record.verdicts);
         record.completed_at = Some(Timestamp::now().to_string());
         record.errors.push(LogError::new("ENGINE", message));
-        Place::open(&artifacts)?.write_json(record::RECORD_FILE, &record)?;
+        DirHandle::open(&artifacts)?.write_json(record::RECORD_FILE, &record)?;
         Meta::of(&record).write(self.folder)?;
         lease.end(Ended::Recorded).map_err(failed)?;
         Ok(record)
@@ -67,11 +66,11 @@ impl LostTrial<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::RECORD_FILE;
+    use proctor_record::record::RECORD_FILE;
 
-    /// It came between the last look and the lease.
+    /// The record was written between the last check and the lease.
     #[test]
-    fn a_record_that_is_there_is_not_written_over() {
+    fn existing_record_is_not_overwritten() {
         let dir = tempfile::tempdir().unwrap();
         let root = Utf8Path::from_path(dir.path()).unwrap();
         let folder = root.join("trial-1");
@@ -82,7 +81,7 @@ mod tests {
                 "version": "1.0.0", "run_id": "r", "trial": 1, "outcome": "interrupted",
                 "status": "interrupted", "agent": {"name": "a", "type": "null", "adapter_version": "0"},
                 "task": {"name": "t", "config_file": "", "config_hash": "", "repo": ""},
-                "started_at": "", "counts": crate::session::Counts::default(),
+                "started_at": "", "counts": proctor_record::session::Counts::default(),
                 "verdicts": [], "errors": [], "notes": [],
                 "host": {"os": "", "arch": "", "cpus": 1}, "proctor_version": "0",
             });

@@ -1,13 +1,13 @@
-//! A run whose trials are jobs of a cluster: each is submitted as a program of its own, and its
-//! record, on a file system that all machines see, is the truth. The head may die, be left or
-//! come back at any time.
+//! A run whose trials are jobs of a cluster. Each trial is submitted as its own process, and its
+//! record on the shared file system is authoritative. The head can die, detach or be restarted at
+//! any time.
 
 mod coordinator;
 mod lost_trials;
 mod paths;
 pub mod planner;
 pub mod spec;
-// Heads and nodes are Linux; elsewhere it would only take its time.
+// Clusters run Linux; on other systems the simulation would only take time.
 #[cfg(target_os = "linux")]
 #[cfg(test)]
 mod simulation;

@@ -1,19 +1,19 @@
-//! Where the files of a run on a cluster lie, and the list of its jobs.
+//! The paths of a run's files on a cluster, and the list of its jobs.
 
 use std::{collections::BTreeMap, io::Write};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
+pub(super) use proctor_record::record::CLUSTER_DIR as FOLDER;
+use proctor_record::record::StoreError;
 use serde::{Deserialize, Serialize};
 
 use super::{planner::TaskId, slurm};
-pub(super) use crate::record::CLUSTER_DIR as FOLDER;
-use crate::record::StoreError;
 
 const JOBS: &str = "jobs.ndjson";
-/// The file that says where the gateway of the head is.
+/// The file with the address of the head's gateway.
 pub(super) const GATEWAY: &str = "gateway.json";
-/// Its certificate.
+/// The certificate of the head's gateway.
 pub(super) const CERTIFICATE: &str = "gateway.pem";
 
 /// A job that was submitted.
@@ -24,7 +24,7 @@ struct KeptJob {
     indices: String,
 }
 
-/// The name that all jobs of a run have.
+/// The common name of a run's jobs.
 pub(super) fn job_name(run_id: &str) -> String {
     format!("proctor-{run_id}")
 }
@@ -39,7 +39,7 @@ pub(super) fn log(folder: &Utf8Path, task: TaskId) -> Utf8PathBuf {
     folder.join(format!("logs/{}_{}.log", task.job, task.index))
 }
 
-/// Note a job before anything else is done: should the head die, the next one knows it.
+/// Records a job before any other step, so that the next head knows it.
 pub(super) fn add_job(
     folder: &Utf8Path,
     job: u64,
@@ -51,7 +51,7 @@ pub(super) fn add_job(
         base: array.base,
         indices: slurm::expression(&array.indices),
     };
-    let mut line = serde_json::to_vec(&kept).expect("numbers and texts are JSON");
+    let mut line = serde_json::to_vec(&kept).expect("numbers and strings can be serialized");
     line.push(b'\n');
     let mut options = fs::OpenOptions::new();
     let written = options
@@ -65,7 +65,7 @@ pub(super) fn add_job(
     written.map_err(|source| StoreError { path, source })
 }
 
-/// The last task of each trial that was ever submitted.
+/// The last submitted task of each trial.
 pub(super) fn tasks(folder: &Utf8Path) -> BTreeMap<usize, TaskId> {
     let text = fs::read_to_string(folder.join(JOBS)).unwrap_or_default();
     let jobs = text.lines();

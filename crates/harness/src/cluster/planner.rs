@@ -1,18 +1,18 @@
 //! Decides the next step for each trial of a run on a cluster: a pure function of the records, the
-//! leases and the engine's state. Records are authoritative; the engine only knows which jobs are
-//! queued, and why a job is gone.
+//! leases and Slurm's state. Records are authoritative; Slurm only knows which jobs are queued, and
+//! why a job ended.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
-use crate::{outcome::Outcome, record::lease::Ended};
+use proctor_record::{outcome::Outcome, record::lease::Ended};
 
-/// A trial whose jobs are lost this often without a record is given up.
+/// A trial is given up after this many lost jobs without a record.
 const MOST_LOSSES: u32 = 3;
-/// How long after a job is gone its record may still come to light: shared file systems keep
-/// what they saw for a while.
+/// How long to wait for a record after a job has ended: shared file systems cache old state for a
+/// while.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 /// A task of a job array.
@@ -20,44 +20,44 @@ pub(super) const GRACE: Duration = Duration::from_secs(5);
 pub struct TaskId {
     /// The job.
     pub job: u64,
-    /// The task's index in it.
+    /// The task's index in the job array.
     pub index: u32,
 }
 
-/// The engine's state of a known task.
+/// Slurm's state of a known task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queued {
-    /// It has not begun.
+    /// It is waiting.
     Pending,
-    /// It was begun.
+    /// It has started.
     Running,
 }
 
-/// Why a task is gone, in the engine's words.
+/// Why a task ended, according to Slurm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
-    /// It took too long.
+    /// It exceeded its time limit.
     Timeout,
-    /// It took too much memory.
+    /// It exceeded its memory limit.
     Memory,
     /// It was cancelled.
     Cancelled,
-    /// It ended, or its node failed, or the engine has forgotten it.
+    /// It ended, its node failed, or Slurm no longer knows it.
     Gone,
 }
 
-/// The state of a trial whose task is not pending.
+/// The observed state of a trial whose task is not pending.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Look {
-    /// Its result, if its record is finished.
+    /// The outcome, if its record is finished.
     pub record: Option<Outcome>,
-    /// The lease that counts.
+    /// The current lease.
     pub lease: LeaseState,
-    /// The engine's state of its task, if it is gone.
+    /// The cause of the end, if the task has ended.
     pub word: Option<Word>,
 }
 
-/// The lease to a trial.
+/// The state of a trial's lease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LeaseState {
     /// There is no lease, or its holder is dead.
@@ -72,26 +72,26 @@ pub enum LeaseState {
 /// The next step for a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing: it goes on.
+    /// Wait: the trial continues.
     Wait,
-    /// Nothing: it has its record.
+    /// None: the trial has its record.
     Ended,
-    /// Nothing: it was not run, and is not to be.
+    /// None: the trial did not run and must not run.
     NotRun,
-    /// It was given something bad; the job's log says what.
+    /// None: the input is invalid; the job's log has the error.
     Refused,
     /// Submit it again.
     Again,
-    /// Write its record: the process that ran it cannot do so any more.
+    /// Write its record, because its process can no longer do so.
     Conclude(Outcome, String),
 }
 
-/// How far a trial is.
+/// The progress of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Waiting,
     Queued(TaskId),
-    /// Its task is gone since then.
+    /// The task has ended at this time.
     Gone(TaskId, Duration),
     Over,
 }
@@ -103,18 +103,18 @@ struct Trial {
     losses: u32,
 }
 
-/// All trials of a run, by their number in the plan.
+/// All trials of a run, by their index in the plan.
 #[derive(Debug)]
 pub struct Planner {
     trials: Vec<Trial>,
     tasks: BTreeMap<TaskId, usize>,
-    /// How often infrastructure is tried again.
+    /// The number of retries after infrastructure failures.
     retries: u32,
     left: usize,
 }
 
 impl Planner {
-    /// A run of so many trials, none of which was submitted.
+    /// A run of this many trials, none submitted.
     pub fn new(trials: usize, retries: u32) -> Planner {
         let trial = Trial {
             state: State::Waiting,
@@ -130,7 +130,7 @@ impl Planner {
     }
 
     /// Continues a run of another head: `known` has the last task of each submitted trial. Queued
-    /// trials are awaited, trials that the engine killed are concluded, and the rest is submitted.
+    /// trials are awaited, trials that Slurm killed are concluded, and the others are submitted.
     pub fn restore(
         &mut self,
         known: &BTreeMap<usize, TaskId>,
@@ -147,23 +147,23 @@ impl Planner {
         }
     }
 
-    /// Whether the engine has, or had, a task of which more is to come.
+    /// Whether there are tasks whose result is still expected.
     pub fn has_tasks(&self) -> bool {
         !self.tasks.is_empty()
     }
 
-    /// Whether nothing is left to do.
+    /// Whether all trials are done.
     pub fn is_done(&self) -> bool {
         self.left == 0
     }
 
-    /// A trial was submitted as this task.
+    /// Records that a trial was submitted as this task.
     pub fn submitted(&mut self, trial: usize, task: TaskId) {
         self.trials[trial].state = State::Queued(task);
         self.tasks.insert(task, trial);
     }
 
-    /// A trial needs nothing more.
+    /// Records that a trial is done.
     pub fn over(&mut self, trial: usize) {
         let state = std::mem::replace(&mut self.trials[trial].state, State::Over);
         if let State::Queued(task) | State::Gone(task, _) = state {
@@ -174,14 +174,14 @@ impl Planner {
         }
     }
 
-    /// The trials that are to be submitted.
+    /// The trials to submit.
     pub fn waiting(&self) -> Vec<usize> {
         let waiting = |(_, trial): &(usize, &Trial)| trial.state == State::Waiting;
         let all = self.trials.iter().enumerate();
         all.filter(waiting).map(|(number, _)| number).collect()
     }
 
-    /// The trials whose state may have changed: running and gone ones. Pending ones have not
+    /// The trials whose state may have changed: running and ended ones. Pending ones have not
     /// started.
     pub fn to_look_at(
         &mut self,
@@ -208,7 +208,7 @@ impl Planner {
         found
     }
 
-    /// Whether a trial's task has been gone for long enough to believe that no record comes.
+    /// Whether a trial's task ended so long ago that no record is expected.
     pub fn is_lost(&self, trial: usize, now: Duration) -> bool {
         match self.trials[trial].state {
             State::Gone(_, since) => now.saturating_sub(since) >= GRACE,
@@ -216,7 +216,7 @@ impl Planner {
         }
     }
 
-    /// Decide what to do with a trial at this time.
+    /// Decides the next step for a trial.
     pub fn decide(&mut self, number: usize, look: Look, now: Duration) -> Step {
         let step = self.step(number, look, now);
         match step {
@@ -239,8 +239,8 @@ impl Planner {
         let is_gone = matches!(trial.state, State::Gone(..));
         match look.record {
             Some(outcome) if !outcome.is_infrastructure() => return Step::Ended,
-            // Its task is about to end; another would find the lease taken. The visible result may
-            // also be that of an earlier task.
+            // Its task is about to end, and another would find the lease taken. The visible result
+            // may also belong to an earlier task.
             Some(_) if !is_lost => return Step::Wait,
             Some(outcome) if outcome.is_hopeless() || trial.retries == self.retries => {
                 return Step::Ended;
@@ -258,11 +258,11 @@ impl Planner {
             (LeaseState::Over(Ended::Refused), _) => Step::Refused,
             (_, Word::Timeout) if is_lost => Step::Conclude(
                 Outcome::Timeout,
-                "the engine ended the job at its time limit".to_owned(),
+                "Slurm ended the job at its time limit".to_owned(),
             ),
             (_, Word::Memory) if is_lost => Step::Conclude(
                 Outcome::OutOfMemory,
-                "the engine killed the job for want of memory".to_owned(),
+                "Slurm killed the job because it exceeded its memory limit".to_owned(),
             ),
             (_, Word::Cancelled) if is_lost => Step::NotRun,
             (LeaseState::Alive, _) => Step::Wait,
@@ -272,13 +272,14 @@ impl Planner {
                 if trial.losses < MOST_LOSSES {
                     return Step::Again;
                 }
-                let message = format!("its job was lost {MOST_LOSSES} times without a record");
+                let message =
+                    format!("the trial's job was lost {MOST_LOSSES} times without a record");
                 Step::Conclude(Outcome::Sandbox, message)
             }
         }
     }
 
-    /// The tasks of these trials that are queued, by their job.
+    /// The queued tasks of the selected trials, by job.
     pub fn tasks_of(&self, is_meant: impl Fn(usize) -> bool) -> BTreeMap<u64, BTreeSet<u32>> {
         let mut tasks: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
         for (task, number) in &self.tasks {
@@ -295,13 +296,13 @@ impl Planner {
 pub struct Array<S> {
     /// The resources of each of their jobs.
     pub shape: S,
-    /// Their numbers in the plan are their indices and this.
+    /// The offset between their indices and their index in the plan.
     pub base: u32,
     /// The indices.
     pub indices: BTreeSet<u32>,
 }
 
-/// Put trials of the same shape together, in arrays whose indices the engine takes.
+/// Groups trials of the same shape into arrays with indices that Slurm accepts.
 pub fn arrays<S: Ord + Clone>(
     trials: &[usize],
     shape_of: impl Fn(usize) -> S,
@@ -328,7 +329,7 @@ mod tests {
 
     const TASK: TaskId = TaskId { job: 7, index: 0 };
 
-    /// A planner of one trial whose task is gone for good, and the time.
+    /// A planner with one trial whose task has ended, and the time.
     fn gone(retries: u32) -> (Planner, Duration) {
         let mut planner = Planner::new(1, retries);
         planner.submitted(0, TASK);
@@ -345,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_the_truth_whatever_the_engine_says() {
+    fn record_takes_precedence_over_slurm() {
         let (mut planner, now) = gone(0);
         let seen = look(Some(Outcome::Completed), LeaseState::Free, Word::Timeout);
         assert_eq!(planner.decide(0, seen, now), Step::Ended);
@@ -353,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pending_task_is_not_looked_at_and_a_running_one_waits() {
+    fn pending_task_is_not_checked_and_a_running_one_waits() {
         let mut planner = Planner::new(2, 0);
         planner.submitted(0, TASK);
         planner.submitted(1, TaskId { job: 7, index: 1 });
@@ -367,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_engine_killed_is_concluded_by_its_word_and_not_before_the_file_system_had_time() {
+    fn killed_job_is_concluded_after_the_grace_period() {
         for (word, outcome) in [
             (Word::Timeout, Outcome::Timeout),
             (Word::Memory, Outcome::OutOfMemory),
@@ -383,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_trial_is_submitted_again_but_not_for_ever() {
+    fn lost_trial_is_resubmitted_a_limited_number_of_times() {
         let (mut planner, now) = gone(0);
         let seen = look(None, LeaseState::Free, Word::Gone);
         for job in [8, 9] {
@@ -399,14 +400,14 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_that_another_process_runs_is_left_to_it() {
+    fn leased_trial_is_left_to_its_holder() {
         let (mut planner, now) = gone(0);
         let seen = look(None, LeaseState::Alive, Word::Gone);
         assert_eq!(planner.decide(0, seen, now * 100), Step::Wait);
     }
 
     #[test]
-    fn infrastructure_is_tried_again_as_often_as_asked_and_hopeless_cases_never() {
+    fn infrastructure_failures_are_retried_and_hopeless_cases_are_not() {
         let (mut planner, now) = gone(1);
         let seen = look(Some(Outcome::Network), LeaseState::Free, Word::Gone);
         assert_eq!(planner.decide(0, seen, now), Step::Again);
@@ -415,7 +416,7 @@ mod tests {
         assert_eq!(
             planner.decide(0, seen, now),
             Step::Wait,
-            "the file system may show what the first task came to"
+            "the file system may show the result of the first task"
         );
         assert_eq!(planner.decide(0, seen, now * 2), Step::Ended);
         let (mut planner, now) = gone(1);
@@ -424,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_hold_one_shape_and_no_index_that_the_engine_refuses() {
+    fn arrays_have_one_shape_and_valid_indices() {
         let shape = |trial: usize| if trial == 3 { "large" } else { "small" };
         let made = arrays(&[0, 1, 3, 11, 12], shape, 10);
         let shown: Vec<_> = made

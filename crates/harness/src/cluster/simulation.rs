@@ -1,6 +1,6 @@
-//! A model of a large cluster that fails in many ways, run through the real planner, leases and
-//! records on a real file system, with a clock of its own. After each run every trial has exactly
-//! one record, and none was begun after it had one.
+//! A simulation of a large cluster with many kinds of failures, with the real planner, leases and
+//! records on a real file system, and a simulated clock. After each run every trial has exactly one
+//! record, and no trial started after it had one.
 
 use std::{
     cmp::Reverse,
@@ -9,22 +9,22 @@ use std::{
 };
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_record::{
+    outcome::Outcome,
+    record::{
+        DirHandle, RECORD_FILE,
+        lease::{BEAT, Ended, Evidence, Holder, JobName, Lease, Leases, STALE, Standing, Taken},
+    },
+};
 use serde_json::{Value, json};
 
 use super::{
     lost_trials::LostTrial,
     planner::{LeaseState, Look, Planner, Queued, Step, TaskId, Word, arrays},
 };
-use crate::{
-    outcome::Outcome,
-    record::{
-        Place, RECORD_FILE,
-        lease::{BEAT, Ended, Evidence, Holder, JobName, Lease, Leases, STALE, Standing, Taken},
-    },
-    run::attempt::{finished, set_aside, settled},
-};
+use crate::run::attempt::{finished, set_aside, settled};
 
-/// How large a run is.
+/// The size of a simulated run.
 #[derive(Clone, Copy)]
 struct Size {
     nodes: usize,
@@ -34,12 +34,12 @@ struct Size {
 const SLOTS: usize = 8;
 const ROUND: Duration = Duration::from_secs(1);
 const RETRIES: u32 = 4;
-/// How long the engine takes to see that a node is dead.
+/// How long Slurm takes to notice a dead node.
 const NOTICE: Duration = Duration::from_secs(15);
-/// No run takes longer than this in its own time.
+/// The maximum simulated duration of a run.
 const END: Duration = Duration::from_hours(24 * 7);
 
-/// Numbers that only look random.
+/// A pseudo-random number generator.
 struct Dice(u64);
 
 impl Dice {
@@ -77,7 +77,7 @@ enum Event {
     NodeIsBack(usize),
 }
 
-/// A task in the engine's hands.
+/// A task of the simulated Slurm.
 #[derive(Clone, Copy)]
 struct Task {
     id: TaskId,
@@ -90,7 +90,7 @@ struct Process {
     task: Task,
     node: usize,
     lease: Option<Lease>,
-    place: Place,
+    dir: DirHandle,
     lives: bool,
 }
 
@@ -101,7 +101,7 @@ struct World {
     now: Duration,
     events: BinaryHeap<Reverse<(Duration, usize, Event)>>,
     serial: usize,
-    // The engine.
+    // The simulated Slurm.
     pending: VecDeque<Task>,
     running: BTreeMap<TaskId, usize>,
     words: BTreeMap<TaskId, Word>,
@@ -112,7 +112,7 @@ struct World {
     // The head.
     planner: Planner,
     known: BTreeMap<usize, TaskId>,
-    /// When a trial's record comes to light for the head.
+    /// When a trial's record becomes visible to the head.
     visible: BTreeMap<usize, Duration>,
     // The checked properties.
     settled_at: BTreeMap<usize, Duration>,
@@ -232,7 +232,7 @@ impl World {
         let is_visible = self.visible.get(&trial).is_none_or(|at| *at <= self.now);
         let record = finished(&self.folder(trial), None).filter(|_| is_visible);
         let word = gone.map(|task| self.words.get(&task).copied().unwrap_or(Word::Gone));
-        // As the head does: while its task runs the lease says nothing.
+        // Like the head: the lease is relevant only after the task has ended.
         let lease = word.map_or(LeaseState::Free, |_| self.claimed(trial));
         let seen = Look {
             record: record.map(|record| record.outcome),
@@ -270,7 +270,7 @@ impl World {
         }
     }
 
-    /// Another head takes over, with nothing but what is on disk and in the queue.
+    /// Another head takes over, with only the disk and the queue.
     fn head_dies(&mut self) {
         self.planner = Planner::new(self.size.trials, RETRIES);
         let (queue, words) = (self.queue(), self.words.clone());
@@ -322,7 +322,7 @@ impl World {
         }
         assert!(
             !self.settled_at.contains_key(&task.trial),
-            "a trial that has its record is begun again"
+            "a trial with a record is started again"
         );
         set_aside(&folder).unwrap();
         let artifacts = folder.join("artifacts");
@@ -332,7 +332,7 @@ impl World {
             task,
             node,
             lease: Some(lease),
-            place: Place::open(&artifacts).unwrap(),
+            dir: DirHandle::open(&artifacts).unwrap(),
             lives: true,
         });
         self.nodes[node].insert(number);
@@ -343,14 +343,14 @@ impl World {
         );
         self.later(first, Event::Beat(number));
         self.later(whole, Event::Finish(number));
-        // Some take more time or memory than they asked for.
+        // Some exceed their time or memory limit.
         if self.dice.percent(1) {
             let after = self.dice.millis(1_000, 45_000);
             self.later(after, Event::Killed(number));
         }
     }
 
-    /// A task has come to its end, as the engine sees it.
+    /// A task has ended for Slurm.
     fn ended(&mut self, task: Task) {
         self.running.remove(&task.id);
         self.words.insert(task.id, Word::Gone);
@@ -372,7 +372,7 @@ impl World {
         self.later(next, Event::Beat(number));
     }
 
-    /// A process ends without having written anything more.
+    /// A process ends without writing anything more.
     fn stop(&mut self, number: usize) {
         let process = &mut self.processes[number];
         process.lives = false;
@@ -384,7 +384,7 @@ impl World {
         }
     }
 
-    /// The engine kills a task for what it takes, and says so; a process that it cannot reach goes on.
+    /// Slurm kills and reports a task that exceeds its limits; an unreachable process continues.
     fn killed(&mut self, number: usize) {
         let process = &self.processes[number];
         let task = process.task;
@@ -410,19 +410,19 @@ impl World {
         if lease.standing().unwrap() == Standing::Lost {
             return self.stop(number);
         }
-        // A provider has its limits.
+        // Some trials end with a rate limit.
         let outcome = if self.dice.percent(4) {
             Outcome::RateLimit
         } else {
             Outcome::Completed
         };
-        write_record(&self.processes[number].place, trial, outcome);
+        write_record(&self.processes[number].dir, trial, outcome);
         let lease = self.processes[number].lease.take().unwrap();
         if lease.standing().unwrap() == Standing::Ours {
             lease.end(Ended::Recorded).unwrap();
             if outcome == Outcome::Completed {
                 let before = self.settled_at.insert(trial, self.now);
-                assert_eq!(before, None, "a trial was run to its end twice");
+                assert_eq!(before, None, "a trial was completed twice");
             }
             let slow = if self.dice.percent(1) { 20_000 } else { 4_000 };
             let seen = self.now + self.dice.millis(0, slow);
@@ -431,7 +431,7 @@ impl World {
         self.stop(number);
     }
 
-    /// A node is dead, or only cut off from the engine: then its processes go on.
+    /// A node dies, or is only unreachable for Slurm: then its processes continue.
     fn node_fails(&mut self, node: usize) {
         if !self.down.insert(node) {
             return;
@@ -468,9 +468,9 @@ impl World {
     }
 }
 
-fn write_record(place: &Place, trial: usize, outcome: Outcome) {
+fn write_record(dir: &DirHandle, trial: usize, outcome: Outcome) {
     let record = record_of(trial, outcome);
-    place.write_json(RECORD_FILE, &record).unwrap();
+    dir.write_json(RECORD_FILE, &record).unwrap();
 }
 
 fn record_of(trial: usize, outcome: Outcome) -> Value {
@@ -483,13 +483,13 @@ fn record_of(trial: usize, outcome: Outcome) -> Value {
         "version": "1.0.0", "run_id": "r", "trial": trial, "outcome": outcome, "status": status,
         "agent": {"name": "a", "type": "null", "adapter_version": "0"},
         "task": {"name": "t", "config_file": "", "config_hash": "", "repo": ""},
-        "started_at": "", "completed_at": "", "counts": crate::session::Counts::default(),
+        "started_at": "", "completed_at": "", "counts": proctor_record::session::Counts::default(),
         "verdicts": [], "errors": [], "notes": [],
         "host": {"os": "", "arch": "", "cpus": 1}, "proctor_version": "0",
     })
 }
 
-/// Run the model with this seed, and check what it left.
+/// Runs the simulation with this seed and checks the result.
 fn simulate(size: Size, seed: u64) {
     let memory = std::path::Path::new("/dev/shm");
     let parent = if memory.is_dir() {
@@ -508,17 +508,17 @@ fn simulate(size: Size, seed: u64) {
         let is_settled = !record.outcome.is_infrastructure();
         assert_eq!(is_settled, has_settled, "seed {seed}: trial {trial}");
     }
-    // The head looks at what runs and what is gone, however many trials there are.
+    // The head checks only running and ended trials, regardless of the number of trials.
     let most = size.nodes * SLOTS * 4;
     assert!(world.most_looks <= most, "{} looks", world.most_looks);
 }
 
-/// `scripts/simulate` asks for a large run with many seeds; else it is a small one with a few.
+/// `scripts/simulate` requests a large run with many seeds; the default is a small one with a few.
 #[test]
-fn every_trial_has_one_record_whatever_fails() {
+fn every_trial_has_one_record_despite_failures() {
     #[expect(
         clippy::disallowed_methods,
-        reason = "how much is simulated is asked for from outside"
+        reason = "the size comes from the environment"
     )]
     let wanted = std::env::var("PROCTOR_SIMULATE").ok();
     let wanted: Option<Vec<u64>> =

@@ -1,4 +1,4 @@
-//! Slurm as it is spoken to: `sbatch`, `squeue`, `scancel`, and the words that they use.
+//! The interface to Slurm: `sbatch`, `squeue`, `scancel`, and the parsing of their output.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,13 +8,13 @@ use std::{
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_process::quick::{self, QuickCommand, Source};
+use proctor_record::record::GatewayPlace;
+use proctor_sandbox::host::Host;
 
 use super::planner::{Array, Queued, TaskId, Word};
-use crate::{
-    config::SlurmSettings, host::Host, model_access, record::GatewayPlace, run::SlurmError,
-};
+use crate::{config::SlurmSettings, model_access, run::SlurmError};
 
-/// No command of Slurm takes this long while its controller answers.
+/// The timeout of Slurm commands.
 const PATIENCE: Duration = Duration::from_mins(1);
 /// The maximum array size if the controller does not report one.
 const USUAL_MOST: u32 = 1001;
@@ -22,29 +22,29 @@ const USUAL_MOST: u32 = 1001;
 /// The resources of a job: trials with the same resources form one array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Shape {
-    /// MiB of memory; the cluster's own choice when unset.
+    /// Memory in MiB; the cluster's default when unset.
     pub memory_mib: Option<u64>,
-    /// Processors.
+    /// CPUs.
     pub cpus: Option<u32>,
 }
 
 /// The jobs of one run.
 #[derive(Debug)]
 pub struct Slurm<'a> {
-    /// The machine.
+    /// The host.
     pub host: &'a Host,
     /// The resources of jobs.
     pub settings: &'a SlurmSettings,
     /// The name of all jobs of the run.
     pub name: String,
-    /// The folder of the run's files for the cluster.
+    /// The directory of the run's files for the cluster.
     pub folder: Utf8PathBuf,
-    /// How many tasks run at the same time.
+    /// The maximum number of concurrent tasks.
     pub parallel: usize,
 }
 
 impl Slurm<'_> {
-    /// Submit an array; one after another, so that no more than `parallel` run at a time.
+    /// Submits arrays one after another, so that at most `parallel` tasks run at a time.
     pub async fn submit(
         &self,
         array: &Array<Shape>,
@@ -60,14 +60,14 @@ impl Slurm<'_> {
         let job = said.trim().split(';').next().unwrap_or_default();
         job.parse().map_err(|_| SlurmError::Failed {
             program: "sbatch",
-            message: format!("`{said}` is no job"),
+            message: format!("unexpected output `{said}`"),
         })
     }
 
     fn arguments(&self, array: &Array<Shape>, after: Option<u64>) -> Vec<String> {
         let mut args = vec![
             "--parsable".to_owned(),
-            // The environment of sbatch holds what nodes are to have, and nothing else.
+            // The environment of sbatch contains exactly the variables for the nodes.
             "--export=ALL".to_owned(),
             "--requeue".to_owned(),
             "--open-mode=append".to_owned(),
@@ -112,12 +112,12 @@ impl Slurm<'_> {
         format!("#!/bin/sh\nexec {binary} trial --spec {specs}/{number}.json\n")
     }
 
-    /// The tasks that Slurm still has.
+    /// The tasks in Slurm's queue.
     pub async fn queue(&self) -> Result<BTreeMap<TaskId, Queued>, SlurmError> {
         Ok(parse_queue(&self.squeue(&[]).await?))
     }
 
-    /// Why tasks are gone, as far as Slurm remembers.
+    /// Why tasks ended, as far as Slurm remembers.
     pub async fn words(&self) -> Result<BTreeMap<TaskId, Word>, SlurmError> {
         Ok(parse_words(&self.squeue(&["--states=all"]).await?))
     }
@@ -132,13 +132,13 @@ impl Slurm<'_> {
         self.call("squeue", args, None).await
     }
 
-    /// Cancel all jobs of the run.
+    /// Cancels all jobs of the run.
     pub async fn cancel(&self) -> Result<(), SlurmError> {
         let args = vec![format!("--name={}", self.name)];
         self.call("scancel", args, None).await.map(drop)
     }
 
-    /// Cancel some tasks that have not begun.
+    /// Cancels pending tasks.
     pub async fn cancel_pending(
         &self,
         tasks: &BTreeMap<u64, BTreeSet<u32>>,
@@ -153,7 +153,7 @@ impl Slurm<'_> {
         Ok(())
     }
 
-    /// The most tasks that an array may have.
+    /// The maximum array size.
     pub async fn most(&self) -> u32 {
         let args = vec!["show".to_owned(), "config".to_owned()];
         let said = self.call("scontrol", args, None).await;
@@ -174,7 +174,7 @@ impl Slurm<'_> {
         command.stdin = input.map_or(Source::Null, |text| Source::Bytes(text.into_bytes()));
         let output = quick::output(command, PATIENCE).await;
         let output = output.map_err(|error| match error {
-            // It is there; its controller does not answer.
+            // The program exists, but its controller does not answer.
             error @ proctor_process::Error::TimedOut { .. } => SlurmError::Failed {
                 program,
                 message: error.to_string(),
@@ -196,7 +196,7 @@ impl Slurm<'_> {
     fn env(&self, program: &str) -> BTreeMap<OsString, OsString> {
         let keeps_keys = self.settings.gateway == GatewayPlace::Head;
         let is_meant = |name: &str| {
-            // Settings by which a user's own commands show or cancel only some jobs.
+            // Settings that limit a user's own commands to some jobs.
             let of_commands = ["SBATCH_", "SQUEUE_", "SCANCEL_", "SLURM_JOB"];
             let is_slurms = of_commands.iter().any(|start| name.starts_with(start));
             !(is_slurms || keeps_keys && model_access::is_provider_key(name))
@@ -207,13 +207,13 @@ impl Slurm<'_> {
         };
         let ours = ours.into_iter().filter(|(name, _)| is_meant(name));
         let ours = ours.map(|(name, value)| (name.into(), value.into()));
-        // Else lists of indices are cut short.
+        // Otherwise Slurm truncates lists of indices.
         ours.chain([("SLURM_BITSTR_LEN".into(), "0".into())])
             .collect()
     }
 }
 
-/// Indices as Slurm writes them: `0-4,7`.
+/// Formats indices for Slurm: `0-4,7`.
 pub fn expression(indices: &BTreeSet<u32>) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for index in indices {
@@ -229,12 +229,12 @@ pub fn expression(indices: &BTreeSet<u32>) -> String {
     texts.collect::<Vec<_>>().join(",")
 }
 
-/// The indices of such a list; what cannot be read is left out.
+/// Parses such a list; malformed parts are ignored.
 pub fn indices(text: &str) -> BTreeSet<u32> {
     let mut found = BTreeSet::new();
     let parts = text.split('%').next().unwrap_or_default();
     for part in parts.split(',') {
-        // `2-18:4` goes in steps.
+        // `2-18:4` has a step.
         let (range, step) = part.split_once(':').unwrap_or((part, "1"));
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let bounds = (first.trim().parse::<u32>(), last.trim().parse());
@@ -245,7 +245,7 @@ pub fn indices(text: &str) -> BTreeSet<u32> {
     found
 }
 
-/// `12_[5-9%2]|PENDING` and `12_3|RUNNING`, line by line.
+/// Parses `12_[5-9%2]|PENDING` and `12_3|RUNNING`, line by line.
 fn tasks(said: &str) -> impl Iterator<Item = (TaskId, &str)> {
     said.lines().flat_map(|line| {
         let parsed = line.trim().split_once('|').and_then(|(id, state)| {
@@ -283,7 +283,7 @@ fn parse_words(said: &str) -> BTreeMap<TaskId, Word> {
     known.collect()
 }
 
-/// The cause of a job's end from its log: some kills for memory leave no other trace.
+/// The cause of a job's end from its log: some OOM kills leave no other trace.
 pub fn word_in_log(log: &Utf8Path) -> Option<Word> {
     let text = fs_err::read(log).ok()?;
     let text = String::from_utf8_lossy(&text).to_lowercase();
@@ -300,7 +300,8 @@ pub fn word_in_log(log: &Utf8Path) -> Option<Word> {
     word
 }
 
-/// Whether it says that memory was short. Not any `oom`: nodes have names.
+/// Whether the line reports a lack of memory. Not every `oom` does: it can be part of a node's
+/// name.
 fn is_about_memory(line: &str) -> bool {
     let words = [
         "memory limit",
@@ -336,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_node_is_no_want_of_memory() {
+    fn node_name_is_not_an_out_of_memory_error() {
         let line = "slurmstepd: error: *** job 7 on classroom07 cancelled at 12:00 ***";
         assert!(!is_about_memory(line));
         assert!(is_about_memory(
@@ -348,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn the_queue_is_read_with_its_lists() {
+    fn queue_is_parsed_with_index_lists() {
         let said = "12_[3-4,9%2]|PENDING\n12_1|RUNNING\n 12_2|COMPLETING\nnonsense\n";
         let queue = parse_queue(said);
         let task = |index| TaskId { job: 12, index };
@@ -363,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_for_ends_are_known() {
+    fn causes_of_job_ends_are_parsed() {
         let said = "1_0|TIMEOUT\n1_1|OUT_OF_MEMORY\n1_2|CANCELLED\n1_3|NODE_FAIL\n";
         let words: Vec<Word> = parse_words(said).into_values().collect();
         let expect = [Word::Timeout, Word::Memory, Word::Cancelled, Word::Gone];

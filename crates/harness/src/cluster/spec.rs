@@ -1,5 +1,5 @@
 //! One trial as a file: all data that a process on another machine needs to run it. Large data is
-//! named by its digest: the suite and its tasks are on a shared file system. It never contains
+//! referenced by digest: the suite and its tasks are on a shared file system. It never contains
 //! secrets.
 
 use std::time::{Duration, Instant};
@@ -7,6 +7,14 @@ use std::time::{Duration, Instant};
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use proctor_document::ConfigError;
+use proctor_record::{
+    fs::hex,
+    record::{
+        Event, GatewayPlace, Listener, PlanFile,
+        lease::{Holder, Leases},
+    },
+};
+use proctor_sandbox::{SandboxKind, host::Host};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -14,29 +22,22 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     config::{Execution, Executor, GatewayOverrides, KeepWorkspace, Settings, network_named},
-    fs::hex,
-    host::Host,
-    model_access::{self, CoordinatorGateway, Models, Place, spent_usd_in},
+    model_access::{self, CoordinatorGateway, ListenOptions, Models, spent_usd_in},
     plan::{Filter, NoMatch, ResolvedSuite, RunPlan, TrialPlan, load_kept_suite},
-    record::{
-        GatewayPlace,
-        lease::{Holder, Leases},
-        run_event::{Listener, RunEvent},
-    },
     run::{
         Gateways, ResourceSpec, Resources, RunError, TrialScope,
         attempt::{Attempt, Attempted, folders},
+        list_changes, plan_file,
     },
-    sandbox::SandboxKind,
     task::Files,
     trial::{Cause, TrialError},
     workspace::Bases,
 };
 
-/// The version of the file's format.
+/// The version of the file format.
 pub const SPEC_VERSION: &str = "1.0.0";
 
-/// A trial ends so long before its job is killed, so that there is time for its record.
+/// How long before the end of its job a trial ends at most, to leave time for its record.
 const LONGEST_LEAD: Duration = Duration::from_secs(30);
 
 /// One trial.
@@ -47,11 +48,11 @@ pub struct TrialSpec {
     pub version: String,
     /// The run that it belongs to.
     pub run_id: String,
-    /// Where its record goes, unless the command line says otherwise.
+    /// The directory of its record, unless the command line sets another.
     pub folder: String,
-    /// Where the claims to it lie: a path without their number.
+    /// The path prefix of its leases, without their number.
     pub claims: String,
-    /// Where answers of judges are kept.
+    /// The directory of the judges' answer cache.
     pub cache: String,
     /// The suite.
     pub suite: SuiteSpec,
@@ -59,28 +60,28 @@ pub struct TrialSpec {
     pub agent: String,
     /// The task's name in the suite.
     pub task: String,
-    /// What identifies the task's content.
+    /// The digest of the task's content.
     pub config_hash: String,
-    /// What the branch that the task starts from meant when the run began.
+    /// The commit of the task's start branch at the start of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     /// The number of the trial, from 1.
     pub trial: u32,
-    /// The folder whose settings hold.
+    /// The directory whose project settings apply.
     pub cwd: String,
-    /// The sandbox that the command line asks for.
+    /// The sandbox of the command line, if set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<SandboxKind>,
-    /// The network that the command line asks for.
+    /// The network of the command line, if set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<String>,
-    /// Which workspaces are kept, when the command line says so.
+    /// Which workspaces are kept, if the command line sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_workspace: Option<KeepWorkspace>,
-    /// How long its job may take, in seconds.
+    /// The time limit of its job, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_limit_s: Option<u64>,
-    /// How it reaches models, when a gateway is asked for.
+    /// The gateway, if one is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<GatewaySpec>,
 }
@@ -89,11 +90,11 @@ pub struct TrialSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SuiteSpec {
-    /// Its file: paths in it start from there.
+    /// The suite file, the base of its relative paths.
     pub file: String,
-    /// What stood in it when the run began.
+    /// A snapshot of the file at the start of the run.
     pub kept: String,
-    /// The SHA-256 of that.
+    /// The SHA-256 of the snapshot.
     pub sha256: String,
 }
 
@@ -101,15 +102,15 @@ pub struct SuiteSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "place", rename_all = "lowercase", deny_unknown_fields)]
 pub enum GatewaySpec {
-    /// One of its own.
+    /// The trial's own gateway.
     Trial {
-        /// Its part of what all trials may spend together.
+        /// Its share of the budget of all trials.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         slice_usd: Option<f64>,
     },
-    /// That of the head.
+    /// The gateway of the head.
     Head {
-        /// The file that says where it is.
+        /// The file with its address.
         file: String,
     },
 }
@@ -118,27 +119,30 @@ pub enum GatewaySpec {
 #[derive(Debug, thiserror::Error)]
 pub enum SpecError {
     /// The file is missing or not a spec.
-    #[error("{path} is no trial's spec: {reason}")]
+    #[error("invalid trial spec {path}: {reason}")]
     Unreadable {
         /// The file.
         path: Utf8PathBuf,
         /// The error.
         reason: String,
     },
-    /// A file that it names is not there.
-    #[error("{path} could not be read: {reason}")]
+    /// A referenced file is missing.
+    #[error("cannot read {path}: {reason}")]
     Missing {
         /// The file.
         path: Utf8PathBuf,
-        /// Why.
+        /// The cause.
         reason: String,
     },
-    /// A named file has changed.
-    #[error("{what} is not what it was when the run began")]
+    /// A referenced file has changed.
+    #[error("{what} has changed since the start of the run")]
     Changed {
-        /// What.
+        /// The description of the file.
         what: String,
     },
+    /// A definition has changed.
+    #[error("the trial cannot be run as planned: {0}")]
+    DefinitionChanged(String),
     /// The suite cannot be read here.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Config(Vec<ConfigError>),
@@ -169,7 +173,7 @@ struct Loaded {
 }
 
 impl TrialSpec {
-    /// Read a spec.
+    /// Reads a spec.
     pub fn read(path: &Utf8Path) -> Result<TrialSpec, SpecError> {
         let unreadable = |reason: String| SpecError::Unreadable {
             path: path.to_owned(),
@@ -181,12 +185,15 @@ impl TrialSpec {
         if spec.version == SPEC_VERSION {
             Ok(spec)
         } else {
-            let reason = format!("its version is {}, not {SPEC_VERSION}", spec.version);
+            let reason = format!(
+                "unsupported version {}, expected {SPEC_VERSION}",
+                spec.version
+            );
             Err(unreadable(reason))
         }
     }
 
-    /// Run the trial, unless it was or is being run.
+    /// Runs the trial, unless it has a record or another process runs it.
     pub async fn run(
         &self,
         who: &Holder,
@@ -213,7 +220,7 @@ impl TrialSpec {
         });
         let resources = resources.await?;
         let log = resources.event_log(folder);
-        let listener = |event: &RunEvent<'_>| {
+        let listener = |event: &Event| {
             log.take(event);
             listener(event);
         };
@@ -239,7 +246,7 @@ impl TrialSpec {
         Ok(attempted?)
     }
 
-    /// The source of its workspace: the commit that all trials of the run start from.
+    /// The base of its workspace: the commit that all trials of the run start from.
     fn bases(&self, plan: &TrialPlan) -> Bases {
         match (&plan.task.files, &self.commit) {
             (Files::Repo(checkout), Some(commit)) => Bases::pinned(checkout, commit),
@@ -247,7 +254,7 @@ impl TrialSpec {
         }
     }
 
-    /// How the agent reaches models.
+    /// How the agent accesses models.
     fn models(&self, loaded: &Loaded) -> Result<Option<Models>, SpecError> {
         let Some(settings) = &loaded.execution.gateway else {
             return Ok(None);
@@ -265,18 +272,18 @@ impl TrialSpec {
                 head.models(settings, env, &label)
             }
             Some(GatewaySpec::Trial { slice_usd }) => {
-                // Its part is for all attempts together.
+                // The share covers all attempts together.
                 let spent = spent_usd(Utf8Path::new(&self.folder));
                 settings.run_budget_usd = slice_usd.map(|slice| (slice - spent).max(0.0));
-                Models::at(&settings, env, Place::default())
+                Models::at(&settings, env, ListenOptions::default())
                     .map(|models| models.known_as(GatewayPlace::Trial))
             }
-            None => Models::at(&settings, env, Place::default()),
+            None => Models::at(&settings, env, ListenOptions::default()),
         };
         Ok(Some(models.map_err(RunError::Gateway)?))
     }
 
-    /// Resolve it as the run was resolved.
+    /// Resolves the spec like the run.
     fn load(&self, host: &Host) -> Result<Loaded, SpecError> {
         let one = |error| SpecError::Config(vec![error]);
         let cwd = Utf8Path::new(&self.cwd);
@@ -293,14 +300,14 @@ impl TrialSpec {
         }
         let mut env = host.env.clone();
         if let Some(GatewaySpec::Head { .. }) = &self.gateway {
-            // The API keys stayed on the head. Values derived from them are replaced in any case.
+            // The API keys are on the head only. Values derived from them are replaced in any case.
             model_access::stand_in_for_keys(&mut env);
         }
         let suite = load_kept_suite(file, kept, &env, &settings);
         let mut suite = suite.map_err(SpecError::Config)?;
         self.select(&mut suite)?;
         if self.gateway.is_some() {
-            // The command line may ask for one where the suite does not.
+            // The command line can enable a gateway that the suite does not.
             suite.execution.gateway.get_or_insert_default();
         }
         GatewayOverrides::default().apply(&mut suite.execution.gateway, &settings);
@@ -309,8 +316,9 @@ impl TrialSpec {
             ..host.with_env(suite.env.clone(), &suite.secret_names)
         };
         let plan = RunPlan::make(&suite, &host, 0).map_err(SpecError::Config)?;
+        self.check_definitions(&plan)?;
         let plan = plan.trials.into_iter().next();
-        let plan = plan.expect("one agent on one task is one trial");
+        let plan = plan.expect("one agent and one task make one trial");
         if plan.task.config_hash != self.config_hash {
             let what = format!("the task `{}`", self.task);
             return Err(SpecError::Changed { what });
@@ -325,7 +333,20 @@ impl TrialSpec {
         })
     }
 
-    /// Keep what belongs to this trial, with what the command line asked for.
+    /// Check that agent and task are here what they are in the plan of the run, beside the suite's snapshot.
+    fn check_definitions(&self, plan: &RunPlan) -> Result<(), SpecError> {
+        let run = Utf8Path::new(&self.suite.kept).parent();
+        let Some(Ok(kept)) = run.map(PlanFile::read) else {
+            return Ok(());
+        };
+        let changed = kept.changed(&plan_file(plan, ""));
+        if changed.is_empty() {
+            return Ok(());
+        }
+        Err(SpecError::DefinitionChanged(list_changes(&changed)))
+    }
+
+    /// Selects the agent and task of this trial, and applies the options of the command line.
     fn select(&self, suite: &mut ResolvedSuite) -> Result<(), SpecError> {
         let filter = Filter {
             agents: vec![self.agent.clone()],
@@ -333,7 +354,7 @@ impl TrialSpec {
             categories: Vec::new(),
         };
         filter.apply(suite)?;
-        // By its own name: another task may have this one as an alias.
+        // By the exact name: another task may have it as an alias.
         suite.tasks.retain(|task| task.name == self.task);
         if suite.tasks.is_empty() {
             let what = "task";
@@ -376,7 +397,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_earlier_attempts_spent_counts_as_far_as_it_is_known() {
+    fn known_cost_of_earlier_attempts_counts() {
         let dir = tempfile::tempdir().unwrap();
         let root = Utf8Path::from_path(dir.path()).unwrap();
         let calls = "{\"cost_nano_usd\":250000000}\n{\"cost_nano_usd\":null}\n{\"cost_na";
@@ -386,7 +407,7 @@ mod tests {
             "trial-1.attempt-2",
             "trial-2",
         ] {
-            // The agent's, those of an iteration that has ended, and a judge's.
+            // The calls of the agent, of a finished iteration, and of a judge.
             for part in ["", "iterations/1", "evaluators/judge"] {
                 let folder = root.join(folder).join("artifacts").join(part);
                 fs::create_dir_all(&folder).unwrap();
@@ -398,13 +419,13 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_leaves_time_for_its_record() {
+    fn trial_leaves_time_for_its_record() {
         assert_eq!(usable(3600), Duration::from_secs(3570));
         assert_eq!(usable(60), Duration::from_secs(45));
     }
 
     #[test]
-    fn a_spec_of_another_version_or_with_unknown_keys_is_refused() {
+    fn spec_with_another_version_or_unknown_keys_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = Utf8PathBuf::try_from(dir.path().join("spec.json")).unwrap();
         let mut spec = serde_json::json!({
@@ -419,7 +440,7 @@ mod tests {
         let whole = read(&spec).unwrap();
         assert_eq!(whole.gateway, Some(GatewaySpec::Trial { slice_usd: None }));
         spec["version"] = "2.0.0".into();
-        assert!(read(&spec).unwrap_err().ends_with("not 1.0.0"));
+        assert!(read(&spec).unwrap_err().ends_with("expected 1.0.0"));
         spec["version"] = "1.0.0".into();
         spec["secret"] = "x".into();
         assert!(read(&spec).unwrap_err().contains("secret"));

@@ -1,6 +1,10 @@
-//! The `agent` section of a test case: which adapter, and the part that only the adapter reads.
+//! The `agent` section of a test case: the adapter, and settings that only the adapter reads.
 
 use camino::Utf8Path;
+use proctor_agents::{
+    self as agents, ADAPTERS,
+    agent::{Adapter, AgentSection, PromptSource, resolve_prompt},
+};
 use proctor_document::{Fault, Node, Span, Value, unknown_name};
 use schemars::JsonSchema;
 use serde::{Deserialize, de::IgnoredAny};
@@ -9,30 +13,26 @@ use super::{
     policy::{self, LoopAsWritten, PolicySpec, RetryAsWritten},
     settings::Settings,
 };
-use crate::{
-    agent::{Adapter, AgentSection, PromptSource, resolve_prompt},
-    agents::{self, ADAPTERS},
-};
 
-/// The type of an agent that is the first one installed.
+/// The agent type that selects the first installed agent.
 pub(super) const AUTO: &str = "auto";
 
-/// Which adapter drives the agent.
+/// The adapter that drives the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentType {
-    /// The one with this name.
+    /// The adapter with this name.
     Named(String),
-    /// The first whose program is installed, in the order that the section, the settings or Proctor
-    /// has.
+    /// The first adapter whose program is installed. The order comes from the section, the
+    /// settings, or Proctor's default.
     Auto,
 }
 
-/// The `agent` section, read as far as it is the same for every adapter.
+/// The `agent` section with the keys that all adapters share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentSpec {
-    /// Which adapter.
+    /// The adapter.
     pub kind: AgentType,
-    /// Where that is written.
+    /// The position of the adapter's name.
     pub kind_span: Span,
     /// `agent.agent_name`.
     pub agent_name: Option<String>,
@@ -42,10 +42,10 @@ pub struct AgentSpec {
     pub version: Option<String>,
     /// The model of the project settings, for a section that names none.
     pub default_model: Option<String>,
-    /// `agent.order`, or the one of the project settings: which adapters `auto` tries, and in which
-    /// order. Empty when neither says.
+    /// `agent.order` or the order of the project settings: the adapters that `auto` tries. Empty if
+    /// neither is set.
     pub order: Vec<String>,
-    /// When it is started once more in the same trial.
+    /// When the agent is restarted in the same trial.
     pub policy: PolicySpec,
     /// The whole section.
     pub node: Node,
@@ -54,7 +54,7 @@ pub struct AgentSpec {
 }
 
 impl AgentSpec {
-    /// An agent of this kind, without settings of its own.
+    /// An agent of this kind with default settings.
     pub fn of_kind(kind: &str, settings: &Settings) -> AgentSpec {
         let empty = Node::empty_map(Span::default());
         let mut spec = AgentSpec {
@@ -73,7 +73,7 @@ impl AgentSpec {
         spec
     }
 
-    /// Take over what the project settings say, where the section says nothing.
+    /// Fills missing values from the project settings.
     pub(super) fn complete(&mut self, settings: &Settings) {
         self.default_model.clone_from(&settings.model);
         if self.kind == AgentType::Auto && self.order.is_empty() {
@@ -114,7 +114,7 @@ impl AgentSpec {
         resolve_prompt(text("prompt"), text("prompt_file"), &section)
     }
 
-    /// The complaint that no adapter has this name.
+    /// The fault for an unknown adapter name.
     pub fn unknown(&self, known: &[&str]) -> Fault {
         let name = match &self.kind {
             AgentType::Named(name) => name,
@@ -124,7 +124,7 @@ impl AgentSpec {
     }
 }
 
-/// Which agent does the task.
+/// The agent that works on the task.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Agent")]
@@ -132,25 +132,25 @@ pub(super) struct AgentAsWritten {
     /// The adapter, such as `claude-code`, or `auto` for the first one installed.
     #[serde(rename = "type")]
     pub(super) kind: Option<String>,
-    /// Which adapters `auto` tries, and in which order; all, Claude Code first, when left out.
+    /// The adapters that `auto` tries, in order. Default: all, Claude Code first.
     #[schemars(length(min = 1))]
     pub(super) order: Option<Vec<String>>,
     /// Another way to name the adapter: `claude`, or `auto` for the first one installed.
-    #[schemars(with = "Option<Backend>")]
+    #[schemars(with = "Option<RalphBackend>")]
     pub(super) backend: Option<String>,
     /// The sub-agent that takes the task.
     pub(super) agent_name: Option<String>,
-    /// The model that is asked for.
+    /// The model that the agent requests.
     pub(super) model: Option<String>,
-    /// The version of its CLI, such as `2.1.30`: installed once for all trials. The one that is
-    /// there when left out.
+    /// The version of the agent's CLI, such as `2.1.30`, installed once for all trials. Default:
+    /// the installed version.
     pub(super) version: Option<String>,
-    /// When it is started once more in the same trial, after something that went wrong.
+    /// When to restart the agent in the same trial after a failure.
     pub(super) retry: Option<RetryAsWritten>,
-    /// Start it again in the same trial until a command succeeds.
+    /// Restart the agent in the same trial until a command succeeds.
     #[serde(rename = "loop")]
     pub(super) iterate: Option<LoopAsWritten>,
-    /// What only this adapter knows.
+    /// Settings of this adapter.
     #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
     #[expect(
         dead_code,
@@ -160,19 +160,20 @@ pub(super) struct AgentAsWritten {
 }
 
 /// An agent by its older name.
-// For the schema: reading them by hand gives better complaints.
+// For the schema only: reading the values by hand gives better error messages.
 #[derive(JsonSchema)]
 #[serde(rename_all = "lowercase")]
-#[expect(dead_code, reason = "stands for its schema")]
-pub(super) enum Backend {
+#[schemars(rename = "Backend")]
+#[expect(dead_code, reason = "used for its schema")]
+pub(super) enum RalphBackend {
     Auto,
     Claude,
 }
 
-/// Read the section `node`, which stands under a key at `key`.
+/// Reads the section `node` under the key at `key`.
 pub(crate) fn read(node: &Node, key: Span) -> Result<AgentSpec, Vec<Fault>> {
     let written: AgentAsWritten = node.read().map_err(|mut fault| {
-        // The whole section is known by its key.
+        // A fault of the whole section is shown at its key.
         if fault.span == node.span {
             fault.span = key;
         }
@@ -181,8 +182,8 @@ pub(crate) fn read(node: &Node, key: Span) -> Result<AgentSpec, Vec<Fault>> {
     let mut faults = Vec::new();
     let kind = kind(&written, node, key).map_err(|fault| faults.push(fault));
     if let Some(version) = written.version.as_deref().filter(|text| !is_version(text)) {
-        let message = format!("`{version}` is not a version");
-        let hint = "write it out, such as `2.1.30`, so that every trial gets the same";
+        let message = format!("invalid version `{version}`");
+        let hint = "write an exact version, such as `2.1.30`, so that all trials use the same one";
         faults.push(node.fault("version", message).with_hint(hint));
     }
     let order = order(&written, node, &kind).unwrap_or_else(|fault| {
@@ -227,35 +228,35 @@ fn order(
         return Ok(Vec::new());
     };
     if !matches!(kind, Ok((AgentType::Auto, _)) | Err(())) {
-        let fault = Fault::new(node.key_span_of("order"), "`order` is for `type: auto`");
+        let fault = Fault::new(node.key_span_of("order"), "`order` requires `type: auto`");
         return Err(fault.with_hint("remove it"));
     }
     check_order(order).map_err(|message| node.fault("order", message))?;
     Ok(order.clone())
 }
 
-/// Faults of an order of adapters.
+/// Validates an order of adapters.
 pub(super) fn check_order(order: &[String]) -> Result<(), String> {
     if order.is_empty() {
         return Err("`order` is empty".to_owned());
     }
     for (at, name) in order.iter().enumerate() {
         if order[..at].contains(name) {
-            return Err(format!("`{name}` is there twice"));
+            return Err(format!("`{name}` is listed twice"));
         }
         let adapter = agents::find(name).ok_or_else(|| {
             let known = ADAPTERS.iter().filter(|adapter| adapter.cli().is_some());
             let known: Vec<&str> = known.map(|adapter| adapter.name()).collect();
-            format!("no agent is called `{name}`; known: {}", known.join(", "))
+            format!("unknown agent `{name}`; known: {}", known.join(", "))
         })?;
         if adapter.cli().is_none() {
-            return Err(format!("`{name}` has no program that could be installed"));
+            return Err(format!("`{name}` has no installable program"));
         }
     }
     Ok(())
 }
 
-/// Whether a text names one version, and not a range or a tag that moves.
+/// Whether the text is one exact version, not a range or a moving tag.
 fn is_version(text: &str) -> bool {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     let (numbers, rest) = text.split_at(text.find(['-', '+']).unwrap_or(text.len()));
@@ -283,7 +284,7 @@ fn kind(written: &AgentAsWritten, node: &Node, key: Span) -> Result<(AgentType, 
                 AUTO => AgentType::Auto,
                 "claude" => AgentType::Named("claude-code".to_owned()),
                 other => {
-                    let message = format!("the backend `{other}` is not supported yet");
+                    let message = format!("unsupported backend `{other}`");
                     return Err(node
                         .fault("backend", message)
                         .with_hint("known: `claude`, `auto`"));
@@ -299,7 +300,7 @@ mod tests {
     use super::is_version;
 
     #[test]
-    fn a_version_is_one_and_does_not_move() {
+    fn version_must_be_exact() {
         for (text, expect) in [
             ("2.1.30", true),
             ("0.10.0-beta.3", true),

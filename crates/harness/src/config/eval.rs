@@ -1,9 +1,10 @@
-//! An evaluation of work that is done already: a directory, and how it is judged. No agent runs.
+//! An evaluation of existing work: a directory, and how it is judged. No agent runs.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_document::{ConfigError, Fault, Node, Span};
+use proctor_record::{fs::named, platform};
 use schemars::JsonSchema;
 use serde::{Deserialize, de::IgnoredAny};
 
@@ -15,68 +16,64 @@ use super::{
     shared,
     source::Source,
 };
-use crate::{
-    config::{Hooks, Reference},
-    fs::named,
-    platform,
-};
+use crate::config::{Hooks, Reference};
 
-/// What `proctor eval -c` reads, as it is written.
+/// The file that `proctor eval -c` reads.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EvalCase {
-    /// The schema that an editor checks the file against.
+    /// The JSON Schema that editors use to check the file.
     #[serde(rename = "$schema")]
     pub schema: Option<String>,
     /// A short name.
     #[schemars(length(min = 1, max = 200))]
     pub name: String,
-    /// What is judged.
+    /// A description of the work to judge.
     #[schemars(length(min = 1, max = 1000))]
     pub description: String,
-    /// The directory, relative to this file; `--dir` comes first.
+    /// The directory, relative to this file or else to the working directory; `--dir` comes first.
     pub directory: Option<String>,
-    /// What its work is compared with: a branch, tag or commit of it. Default: its HEAD, or
-    /// nothing when it is no git repository.
+    /// The branch, tag or commit to compare with. Default: HEAD of the directory, or no comparison
+    /// if it is not a git repository.
     pub base: Option<String>,
-    /// A directory that holds the reference solution.
+    /// A directory with the reference solution.
     pub expected_directory: Option<String>,
-    /// How the work is judged.
+    /// The evaluators.
     #[schemars(with = "Vec<EvaluatorAsWritten>", length(min = 1))]
     pub evaluators: Vec<IgnoredAny>,
-    /// What is done with the results.
+    /// The hooks that process the results.
     #[schemars(with = "Option<Vec<HookAsWritten>>")]
     pub post_evaluation: Option<Vec<IgnoredAny>>,
-    /// Where the results go, relative to this file.
+    /// The directory for the results, relative to this file.
     pub output_dir: Option<String>,
 }
 
-/// An evaluation that is in order.
+/// A validated evaluation.
 #[derive(Clone, Debug)]
 pub struct ResolvedEval {
     /// A short name.
     pub name: String,
-    /// What is judged.
+    /// A description of the work to judge.
     pub description: String,
-    /// The directory.
+    /// The directory to judge.
     pub directory: Utf8PathBuf,
     /// The base of the comparison.
     pub base: Option<String>,
     /// The reference solution.
     pub reference: Option<Reference>,
-    /// How it is judged; at least one.
+    /// The evaluators; at least one.
     pub evaluators: Vec<EvaluatorSpec>,
-    /// What is done with the results.
+    /// The hooks that process the results.
     pub hooks: Hooks,
     /// The directory for the results, if set.
     pub output_dir: Option<Utf8PathBuf>,
-    /// The folder of the file.
+    /// The directory of the file.
     pub folder: Utf8PathBuf,
-    /// The file itself.
+    /// The evaluation file.
     pub source: Arc<Source>,
 }
 
-/// Read an evaluation; `directory` comes before the one in the file.
+/// Reads an evaluation. `directory` takes precedence over the one in the file.
 pub fn load_eval(
     path: &Utf8Path,
     directory: Option<&Utf8Path>,
@@ -91,7 +88,7 @@ pub fn load_eval(
 fn read(
     root: &Node,
     directory: Option<&Utf8Path>,
-    context: &evaluator::Context<'_>,
+    context: &evaluator::EvaluatorContext<'_>,
 ) -> Result<ResolvedEval, Refused> {
     let written: EvalCase = root.read().map_err(|fault| Refused::Here(vec![fault]))?;
     let mut faults = Vec::new();
@@ -104,21 +101,21 @@ fn read(
         }
     }
     if let Some(problem) = written.base.as_deref().and_then(repo::revision_problem) {
-        faults.push(root.fault("base", format!("`base` cannot be used: {problem}")));
+        faults.push(root.fault("base", format!("invalid `base`: {problem}")));
     }
     let named = match (directory, &written.directory) {
         (Some(directory), _) => Some((root.span, named::absolute(directory))),
-        (None, Some(written)) => Some((root.span_of("directory"), context.folder.join(written))),
+        (None, Some(written)) => Some((root.span_of("directory"), place(context, written))),
         (None, None) => {
-            let fault = Fault::new(root.span, "there is no directory to judge");
-            faults.push(fault.with_hint("add `directory`, or say `--dir DIR`"));
+            let fault = Fault::new(root.span, "no directory to judge");
+            faults.push(fault.with_hint("add `directory`, or pass `--dir DIR`"));
             None
         }
     };
     let directory = named.and_then(|named| existing(named, "directory", &mut faults));
     let expected = written.expected_directory.as_ref().and_then(|written| {
         let span = root.span_of("expected_directory");
-        let path = context.folder.join(written);
+        let path = place(context, written);
         existing((span, path), "expected_directory", &mut faults)
     });
     let output_dir = written
@@ -127,9 +124,11 @@ fn read(
     if let (Some(output), Some(judged)) = (&output_dir, &directory)
         && output.starts_with(judged)
     {
-        let message = "`output_dir` lies in the directory that is judged";
+        let message = "`output_dir` is inside the directory to judge";
         let fault = root.fault("output_dir", message);
-        faults.push(fault.with_hint("name a folder elsewhere: the directory is not touched"));
+        faults.push(
+            fault.with_hint("choose a directory elsewhere; the judged directory must not change"),
+        );
     }
     let hooks = hooks::read(root, context.folder, &mut faults);
     let evaluators = shared::evaluators(root, context, &mut faults)?;
@@ -150,7 +149,17 @@ fn read(
     }
 }
 
-/// The real path of a directory that has to be there.
+/// The directory beside the file, or else in the working directory, as youBencha has it.
+fn place(context: &evaluator::EvaluatorContext<'_>, written: &str) -> Utf8PathBuf {
+    let beside = context.folder.join(written);
+    let here = named::absolute(Utf8Path::new(written));
+    if !beside.is_dir() && here.is_dir() {
+        return here;
+    }
+    beside
+}
+
+/// The canonical path of a directory that must exist.
 fn existing(
     (span, path): (Span, Utf8PathBuf),
     key: &str,
@@ -159,7 +168,7 @@ fn existing(
     match platform::canonical(&path) {
         Ok(real) if real.is_dir() => Some(real),
         _ => {
-            let message = format!("`{key}` cannot be used: {path} is no directory");
+            let message = format!("invalid `{key}`: {path} is not a directory");
             faults.push(Fault::new(span, message));
             None
         }

@@ -1,45 +1,45 @@
-//! The `evaluators` of a test case: which way of judging, and the part that only it reads.
+//! The `evaluators` of a test case: their names, and settings that only the evaluator reads.
 
 use std::sync::Arc;
 
 use camino::Utf8Path;
 use proctor_document::{ConfigError, Fault, Node, Span, Value, unknown_name};
+use proctor_record::fs::named;
 use schemars::JsonSchema;
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::{interpolate::Variables, source::Source};
-use crate::fs::named;
 
 /// One entry of `evaluators`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EvaluatorSpec {
-    /// Which evaluator.
+    /// The evaluator's name.
     pub name: String,
     /// Its description, from its definition file.
     pub description: Option<String>,
-    /// How much it counts in the trial's score, and where that is written.
+    /// Its weight in the trial's score, with its position.
     pub weight: Option<(f64, Span)>,
-    /// Its own settings; an empty map when they are left out.
+    /// Its own settings; an empty map by default.
     pub config: Node,
-    /// Where the name is written.
+    /// The position of the name.
     pub span: Span,
     /// The file that `span` and `config` point into: the test case, or a definition file.
     pub source: Arc<Source>,
 }
 
 impl EvaluatorSpec {
-    /// The complaint that no evaluator has this name.
+    /// The fault for an unknown evaluator name.
     pub fn unknown(&self, known: &[&str]) -> Fault {
         unknown_name(self.span, "evaluator", &self.name, known)
     }
 
-    /// An error about this entry, in the file where it is written.
+    /// An error about this entry, in the file that defines it.
     pub fn error(&self, faults: Vec<Fault>) -> ConfigError {
         self.source.error(faults)
     }
 }
 
-/// One way of judging: an evaluator by name, or a file that defines it.
+/// An evaluator: its name, or a file that defines it.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Evaluator")]
@@ -48,10 +48,10 @@ pub(super) struct EvaluatorAsWritten {
     pub(super) name: Option<String>,
     /// A definition file (`name`, `description`, `config`), relative to the test case.
     pub(super) file: Option<String>,
-    /// How much it counts in the trial's score; 1 when left out, 0 for not at all.
+    /// Its weight in the trial's score. Default 1; 0 excludes it from the score.
     #[schemars(range(min = 0.0))]
     pub(super) weight: Option<f64>,
-    /// What only this evaluator knows.
+    /// Settings of this evaluator.
     #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
     pub(super) config: Option<IgnoredAny>,
 }
@@ -59,7 +59,7 @@ pub(super) struct EvaluatorAsWritten {
 /// A definition file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Definition {
+struct EvaluatorDefinition {
     name: String,
     description: Option<String>,
     weight: Option<f64>,
@@ -70,8 +70,8 @@ struct Definition {
     config: Option<IgnoredAny>,
 }
 
-/// An entry: complete, or to be completed from a file.
-enum Entry {
+/// An entry: complete, or a reference to a definition file.
+enum EvaluatorEntry {
     Inline {
         name: String,
         weight: Option<(f64, Span)>,
@@ -80,14 +80,14 @@ enum Entry {
     },
     File {
         path: String,
-        /// Wins over that of the file.
+        /// Takes precedence over the weight of the file.
         weight: Option<(f64, Span)>,
         span: Span,
     },
 }
 
-/// The input of `read` other than the entries.
-pub(super) struct Context<'a> {
+/// The input of `read` apart from the entries.
+pub(super) struct EvaluatorContext<'a> {
     /// The test case.
     pub(super) source: &'a Arc<Source>,
     /// The folder of the test case.
@@ -104,8 +104,11 @@ pub(super) enum Refused {
     InFile(ConfigError),
 }
 
-/// Read all entries. Definition files are looked at only when the list itself is in order.
-pub(super) fn read(items: &[Node], context: &Context<'_>) -> Result<Vec<EvaluatorSpec>, Refused> {
+/// Reads all entries. Definition files are read only if the list itself is valid.
+pub(super) fn read(
+    items: &[Node],
+    context: &EvaluatorContext<'_>,
+) -> Result<Vec<EvaluatorSpec>, Refused> {
     let mut faults = Vec::new();
     let mut entries = Vec::new();
     for item in items {
@@ -123,11 +126,11 @@ pub(super) fn read(items: &[Node], context: &Context<'_>) -> Result<Vec<Evaluato
         .collect()
 }
 
-fn entry(item: &Node) -> Result<Entry, Fault> {
+fn entry(item: &Node) -> Result<EvaluatorEntry, Fault> {
     if let Value::String(name) = &item.value {
         let config = Node::empty_map(item.span);
         check_name(name, item.span)?;
-        return Ok(Entry::Inline {
+        return Ok(EvaluatorEntry::Inline {
             name: name.clone(),
             weight: None,
             config,
@@ -141,47 +144,50 @@ fn entry(item: &Node) -> Result<Entry, Fault> {
             let span = item.span_of("name");
             check_name(&name, span)?;
             let config = config_of(item)?;
-            Ok(Entry::Inline {
+            Ok(EvaluatorEntry::Inline {
                 name,
                 weight,
                 config,
                 span,
             })
         }
-        (None, Some(path)) if written.config.is_none() => Ok(Entry::File {
+        (None, Some(path)) if written.config.is_none() => Ok(EvaluatorEntry::File {
             path,
             weight,
             span: item.span_of("file"),
         }),
         (None, Some(_)) => Err(Fault::new(
             item.key_span_of("config"),
-            "`config` has no effect beside `file`",
+            "`config` has no effect with `file`",
         )
-        .with_hint("put it into the definition file")),
+        .with_hint("move it to the definition file")),
         (Some(_), Some(_)) => Err(Fault::new(
             item.key_span_of("file"),
-            "both `name` and `file` are given",
+            "`name` and `file` cannot be combined",
         )
-        .with_hint("keep one of them")),
-        (None, None) => Err(Fault::new(item.span, "neither `name` nor `file` is given")
+        .with_hint("remove one of them")),
+        (None, None) => Err(Fault::new(item.span, "missing key `name` or `file`")
             .with_hint("name the evaluator, such as `name: git-diff`")),
     }
 }
 
-/// A weight is a number that is not below 0.
+/// A weight is a number of at least 0.
 fn weight_of(node: &Node, written: Option<f64>) -> Result<Option<(f64, Span)>, Fault> {
     match written {
         None => Ok(None),
         Some(weight) if weight.is_finite() && weight >= 0.0 => {
             Ok(Some((weight, node.span_of("weight"))))
         }
-        Some(_) => Err(node.fault("weight", "`weight` is a number from 0 on")),
+        Some(_) => Err(node.fault("weight", "`weight` must be at least 0")),
     }
 }
 
-fn complete(entry: Entry, context: &Context<'_>) -> Result<EvaluatorSpec, Refused> {
+fn complete(
+    entry: EvaluatorEntry,
+    context: &EvaluatorContext<'_>,
+) -> Result<EvaluatorSpec, Refused> {
     match entry {
-        Entry::Inline {
+        EvaluatorEntry::Inline {
             name,
             weight,
             config,
@@ -194,14 +200,14 @@ fn complete(entry: Entry, context: &Context<'_>) -> Result<EvaluatorSpec, Refuse
             span,
             source: Arc::clone(context.source),
         }),
-        Entry::File {
+        EvaluatorEntry::File {
             path: file,
             weight,
             span,
         } => {
-            // Read by the path that follows from what is written: that one the user knows.
+            // Messages show the path as the user wrote it, not the resolved one.
             named::file_in(context.folder, &file).map_err(|error| {
-                let message = format!("the definition file `{file}` cannot be used: {error}");
+                let message = format!("cannot read the definition file `{file}`: {error}");
                 Refused::Here(vec![Fault::new(span, message)])
             })?;
             let defined = define(&context.folder.join(&file), context.variables);
@@ -218,7 +224,7 @@ fn define(path: &Utf8Path, variables: &Variables<'_>) -> Result<EvaluatorSpec, C
     let (source, root) = Source::read(path, variables)?;
     let source = Arc::new(source);
     let read = || -> Result<EvaluatorSpec, Fault> {
-        let definition: Definition = root.read()?;
+        let definition: EvaluatorDefinition = root.read()?;
         let span = root.span_of("name");
         check_name(&definition.name, span)?;
         Ok(EvaluatorSpec {

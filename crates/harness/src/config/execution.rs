@@ -4,8 +4,9 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use proctor_document::{Fault, Node, Value, parse_size, parse_yaml};
-use proctor_gateway::{Faults, Price, Script, ServerTools, Setting, Throttle};
+use proctor_document::{ConfigError, Fault, Node, Value, parse_size};
+use proctor_gateway::{Faults, NumberSetting, Price, Script, ServerTools, Throttle};
+use proctor_sandbox::{Network, ResourceLimits, SandboxKind, SandboxSettings};
 use schemars::JsonSchema;
 use serde::{Deserialize, de::IgnoredAny};
 
@@ -15,14 +16,12 @@ use super::{
     keep_workspace::KeepWorkspace,
     litellm::{self, GatewayKind, LiteLlmSettings},
     recording::{self, MissAsWritten, Recordings},
+    source::{Source, read_text},
     suite::Suite,
 };
-use crate::{
-    config::ProgressLimits,
-    sandbox::{Network, ResourceLimits, SandboxKind, SandboxSettings},
-};
+use crate::config::ProgressLimits;
 
-/// More tries hide for too long that a provider fails.
+/// More retries would hide a failing provider for too long.
 const MOST_RETRIES: u32 = 10;
 
 /// Where and how trials execute.
@@ -34,31 +33,32 @@ pub struct Execution {
     pub sandbox: SandboxKind,
     /// The image of trials whose agent and task name none.
     pub image: Option<String>,
-    /// Names of images that stand for others, such as a mirror's.
+    /// Replacements of image names, such as those of a mirror.
     pub images: BTreeMap<String, String>,
     /// Resource limits of a trial.
     pub limits: ResourceLimits,
-    /// When an agent is ended for not getting on; `None` leaves it to the task.
+    /// When an agent is ended for making no progress; `None` leaves it to the task.
     pub progress: ProgressLimits,
     /// The network of a trial; `None` leaves it to the task.
     pub network: Option<Network>,
-    /// How many trials use a provider at the same time; as many as there are when it is not here.
+    /// The maximum number of concurrent trials by provider. Providers that are not listed have no
+    /// limit.
     pub providers: BTreeMap<String, usize>,
-    /// The gateway that agents reach models through; `None` when they do so by themselves.
+    /// The gateway for model requests; `None` if agents connect to providers directly.
     pub gateway: Option<GatewaySettings>,
-    /// Variables that agents get as they are, secret or not.
+    /// Variables that agents get unchanged, secret or not.
     pub pass_through: Vec<String>,
-    /// Whether the suite says that there is to be no gateway, in containers either.
+    /// Whether the suite turns the gateway off, in containers, too.
     pub refuses_gateway: bool,
-    /// Where a copy of each trial's log of calls goes when the run ends.
+    /// The directory for copies of the trials' call logs when the run ends.
     pub log_dir: Option<Utf8PathBuf>,
     /// Which workspaces of finished trials are kept.
     pub keep_workspace: KeepWorkspace,
 }
 
 impl Execution {
-    /// Run in containers. There nothing but the gateway leads to the models, unless the suite
-    /// wants none.
+    /// Runs trials in containers. Containers need the gateway to reach models, so it is enabled
+    /// unless the suite turns it off.
     pub fn use_containers(&mut self) {
         self.sandbox = SandboxKind::Docker;
         if !self.refuses_gateway {
@@ -66,7 +66,7 @@ impl Execution {
         }
     }
 
-    /// The part of it that sandboxes need.
+    /// The settings that sandboxes need.
     pub(crate) fn sandbox_settings(&self) -> SandboxSettings {
         let engines = match &self.executor {
             Executor::Docker(engines) => engines.clone(),
@@ -83,7 +83,7 @@ impl Execution {
         }
     }
 
-    /// A setting that only containers can hold to, when there are none.
+    /// A setting that needs containers, if there are none.
     pub fn idle_setting(&self) -> Option<&'static str> {
         if self.sandbox == SandboxKind::Docker {
             None
@@ -95,48 +95,47 @@ impl Execution {
     }
 }
 
-/// The gateway of a run.
+/// The settings of the gateway of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GatewaySettings {
-    /// What one trial may spend, in dollars.
+    /// The budget of one trial, in dollars.
     pub budget_usd: Option<f64>,
-    /// How many tokens one trial may use.
+    /// The budget of one trial, in tokens.
     pub budget_tokens: Option<u64>,
-    /// How many calls one trial may make.
+    /// The maximum number of model calls of one trial.
     pub budget_calls: Option<u64>,
-    /// What all trials may spend together, in dollars.
+    /// The budget of all trials together, in dollars.
     pub run_budget_usd: Option<f64>,
-    /// The models that may be asked for; all when empty.
+    /// The models that agents may request; all when empty.
     pub models: Vec<String>,
-    /// Models that are replaced by others, in the order in which they are looked for.
+    /// Replacements of models, in matching order.
     pub rename: Vec<(String, String)>,
     /// The temperature of every request.
-    pub temperature: Option<Setting<f64>>,
-    /// The longest answer, in tokens.
-    pub max_tokens: Option<Setting<u64>>,
-    /// How to handle tools that run at the provider. By default they are refused in closed
-    /// networks.
+    pub temperature: Option<NumberSetting<f64>>,
+    /// The maximum length of an answer, in tokens.
+    pub max_tokens: Option<NumberSetting<u64>>,
+    /// How to handle tools that run at the provider. Default: refused in closed networks.
     pub server_tools: Option<ServerTools>,
-    /// How much each provider gets at once, by its name.
+    /// The rate and concurrency limits by provider.
     pub throttles: BTreeMap<&'static str, Throttle>,
-    /// How often the gateway asks again when a provider fails.
+    /// How often the gateway retries a failed provider request.
     pub retries: u32,
-    /// Faults that are put in on purpose.
+    /// Injected faults.
     pub faults: Option<Faults>,
-    /// Prices that win over the built-in ones, the later over the earlier.
+    /// Prices that override the built-in ones; later entries override earlier ones.
     pub prices: Vec<Price>,
-    /// A file with certificates to trust besides the well-known roots.
+    /// A file with certificates to trust in addition to the well-known roots.
     pub ca_file: Option<Utf8PathBuf>,
-    /// The source of answers instead of the providers.
+    /// A script of answers instead of a provider.
     pub script: Option<Arc<Script>>,
-    /// The use of recordings.
+    /// Whether model calls are recorded or replayed.
     pub recordings: Option<Recordings>,
     /// LiteLLM between the gateway and the providers.
     pub litellm: Option<LiteLlmSettings>,
 }
 
 impl GatewaySettings {
-    /// The model that is sent when this one is asked for.
+    /// The model name to send to the provider for a requested model.
     pub fn sent_model<'a>(&'a self, asked: &'a str) -> &'a str {
         let policy = |(from, _): &&(String, String)| match from.strip_suffix('*') {
             Some(start) => asked.starts_with(start),
@@ -146,28 +145,28 @@ impl GatewaySettings {
         renamed.map_or(asked, |(_, to)| to)
     }
 
-    /// Whether anything is limited in dollars.
+    /// Whether there is a limit in dollars.
     pub fn has_money_limit(&self) -> bool {
         self.budget_usd.is_some() || self.run_budget_usd.is_some()
     }
 }
 
-/// `gateway`.
+/// The `gateway` section.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GatewayAsWritten {
-    /// What one trial may spend, in dollars.
+    /// The budget of one trial, in dollars.
     budget_usd: Option<f64>,
-    /// How many tokens one trial may use.
+    /// The budget of one trial, in tokens.
     budget_tokens: Option<u64>,
-    /// How many calls one trial may make.
+    /// The maximum number of model calls of one trial.
     budget_calls: Option<u64>,
-    /// What all trials may spend together, in dollars.
+    /// The budget of all trials together, in dollars.
     run_budget_usd: Option<f64>,
-    /// The models that may be asked for; a `*` at the end stands for anything.
+    /// The models that agents may request; a trailing `*` matches any suffix.
     #[serde(default)]
     models: Vec<String>,
-    /// Models that are replaced by others; a `*` at the end of a name stands for anything.
+    /// Replacements of models; a trailing `*` in a name matches any suffix.
     #[serde(default)]
     rename: BTreeMap<String, String>,
     /// The temperature of every request: a number, or `{at_most: N}`.
@@ -177,57 +176,67 @@ pub(super) struct GatewayAsWritten {
         reason = "read from the tree; named here so that it is a known key"
     )]
     temperature: Option<IgnoredAny>,
-    /// The longest answer, in tokens: a number, or `{set: N}`.
+    /// The maximum length of an answer, in tokens: a number, or `{set: N}`.
     #[schemars(with = "Option<gateway::NumberChoice>")]
     #[expect(
         dead_code,
         reason = "read from the tree; named here so that it is a known key"
     )]
     max_tokens: Option<IgnoredAny>,
-    /// Tools that a provider runs itself, such as searches of the web. Unless given, they are refused in
-    /// containers without an open network, and pass elsewhere.
+    /// Tools that run at the provider, such as web search. Default: refused in containers without
+    /// an open network, allowed elsewhere.
     server_tools: Option<ServerToolsAsWritten>,
-    /// The most requests to a provider that start in a minute: `{anthropic: 300}`.
+    /// The maximum number of requests per minute to a provider: `{anthropic: 300}`.
     #[serde(default)]
     rate: BTreeMap<String, u32>,
-    /// The most requests to a provider at the same time: `{anthropic: 8}`.
+    /// The maximum number of concurrent requests to a provider: `{anthropic: 8}`.
     #[serde(default)]
     concurrency: BTreeMap<String, usize>,
-    /// How often the gateway asks again when a provider fails. The agent's own behaviour is not
-    /// seen then.
+    /// How often the gateway retries a failed provider request. Retries hide how the agent itself
+    /// handles failures.
     #[schemars(range(max = 10))]
     #[serde(default)]
     retries: u32,
-    /// Faults that are put in on purpose, for testing agents.
+    /// Injected faults, for testing agents.
     #[schemars(with = "Option<gateway::FaultsAsWritten>")]
     #[expect(
         dead_code,
         reason = "read from the tree; named here so that it is a known key"
     )]
     faults: Option<IgnoredAny>,
-    /// A file with prices, beside the suite, that win over the built-in ones.
+    /// A file with prices that override the built-in ones, relative to the suite.
     prices: Option<String>,
-    /// A file with certificates to trust besides the well-known roots, beside the suite.
+    /// A file with certificates to trust in addition to the well-known roots, relative to the
+    /// suite.
     ca_file: Option<String>,
-    /// A file with answers, beside the suite: no model is asked and nothing is paid.
+    /// A file with scripted answers, relative to the suite. No provider is used and no cost arises.
     script: Option<String>,
-    /// A folder, beside the suite, that each trial's calls are recorded to.
+    /// A directory for recordings of the trials' model calls, relative to the suite.
     record: Option<String>,
-    /// A folder of such recordings that calls are answered from: no model is asked.
+    /// A directory of recordings to answer calls from. No provider is used.
     replay: Option<String>,
-    /// What becomes of a call that was not recorded: it is refused, or goes to the provider.
+    /// How to handle a call that was not recorded: refuse it, or send it to the provider.
     on_miss: Option<MissAsWritten>,
-    /// What leads to the providers: `proctor` alone, or `litellm` behind it.
+    /// The connection to providers: `proctor` alone, or `litellm` behind it.
     #[serde(default)]
     kind: GatewayKind,
-    /// Where LiteLLM runs already. Without it one is started for the run.
-    #[expect(dead_code, reason = "read with its place; named here as a known key")]
+    /// The URL of a running LiteLLM. Default: one is started for the run.
+    #[expect(
+        dead_code,
+        reason = "read with its position; named here as a known key"
+    )]
     url: Option<String>,
-    /// The program of LiteLLM, relative to the suite: `litellm` on the PATH unless given.
-    #[expect(dead_code, reason = "read with its place; named here as a known key")]
+    /// The LiteLLM program, relative to the suite. Default: `litellm` on the PATH.
+    #[expect(
+        dead_code,
+        reason = "read with its position; named here as a known key"
+    )]
     program: Option<String>,
-    /// The port of the LiteLLM that is started: a free one unless given.
-    #[expect(dead_code, reason = "read with its place; named here as a known key")]
+    /// The port of the LiteLLM that is started. Default: a free port.
+    #[expect(
+        dead_code,
+        reason = "read with its position; named here as a known key"
+    )]
     port: Option<u16>,
 }
 
@@ -235,34 +244,34 @@ pub(super) struct GatewayAsWritten {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum ServerToolsAsWritten {
-    /// They are refused.
+    /// The requests are refused.
     Refuse,
-    /// They pass.
+    /// The requests are forwarded.
     Allow,
 }
 
 /// A name, or a map with settings.
 #[derive(JsonSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "stands for its schema")]
+#[expect(dead_code, reason = "used for its schema")]
 pub(super) enum SandboxChoice {
     Named(SandboxKind),
     Map(SandboxAsWritten),
 }
 
-/// A name, or a map with the hosts that are allowed.
+/// A name, or a map with the allowed hosts.
 #[derive(JsonSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "stands for its schema")]
+#[expect(dead_code, reason = "used for its schema")]
 pub(super) enum NetworkChoice {
     Named(NetworkName),
     Map(NetworkAsWritten),
 }
 
-/// What a trial may reach.
+/// The network access of a trial.
 #[derive(JsonSchema)]
 #[serde(rename_all = "lowercase")]
-#[expect(dead_code, reason = "stands for its schema")]
+#[expect(dead_code, reason = "used for its schema")]
 pub(super) enum NetworkName {
     Gateway,
     Open,
@@ -278,7 +287,7 @@ pub(super) struct SandboxAsWritten {
     kind: SandboxKind,
     /// The image of trials whose agent and task name none.
     image: Option<String>,
-    /// Names of images that stand for others, such as a mirror's.
+    /// Replacements of image names, such as those of a mirror.
     #[serde(default)]
     images: BTreeMap<String, String>,
 }
@@ -287,7 +296,7 @@ pub(super) struct SandboxAsWritten {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LimitsAsWritten {
-    /// Processors, in parts of one.
+    /// The number of CPUs, also fractional.
     #[schemars(range(min = 0.01))]
     cpus: Option<f64>,
     /// Memory: `512m`, `4g`.
@@ -297,12 +306,12 @@ pub(super) struct LimitsAsWritten {
     pids: Option<u32>,
     /// Disk: `10g`.
     disk: Option<String>,
-    /// End an agent when for so many milliseconds it has told of nothing new and changed no file of
-    /// its workspace. Needs no containers.
+    /// End an agent after this many milliseconds without a new event and without a changed file in
+    /// its workspace. Works without containers, too.
     #[schemars(range(min = 1))]
     no_progress_timeout: Option<u64>,
-    /// End an agent when it uses a tool with the same input, or tells of the same trouble, so many
-    /// times in a row. Needs no containers.
+    /// End an agent that repeats a tool call with the same input, or the same error, this many
+    /// times in a row. Works without containers, too.
     #[schemars(range(min = 2))]
     loop_limit: Option<u32>,
 }
@@ -311,7 +320,7 @@ pub(super) struct LimitsAsWritten {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NetworkAsWritten {
-    /// Hosts that are reached through the gateway: names, `*.names`, addresses, networks.
+    /// Hosts that are reachable through the gateway: names, `*.names`, addresses, networks.
     allowlist: Vec<String>,
 }
 
@@ -319,12 +328,12 @@ pub(super) struct NetworkAsWritten {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ProviderAsWritten {
-    /// How many trials use it at the same time.
+    /// The maximum number of concurrent trials.
     #[schemars(range(min = 1))]
     parallel: usize,
 }
 
-/// Read the sections of a suite that say where and how trials execute; their faults are collected.
+/// Reads the sections of a suite that define where and how trials execute. Collects their faults.
 pub(super) fn read(suite: &Suite, folder: &Utf8Path, faults: &mut Vec<Fault>) -> Execution {
     let mut execution = Execution::default();
     let mut read = |section: &Option<Node>, read: &mut dyn FnMut(&Node) -> Result<(), Fault>| {
@@ -362,7 +371,7 @@ fn sandbox(node: &Node, execution: &mut Execution) -> Result<(), Fault> {
     if written.kind == SandboxKind::Local {
         for key in ["image", "images"] {
             if node.get(key).is_some() {
-                return Err(node.fault(key, "the local sandbox has no images"));
+                return Err(node.fault(key, "`sandbox: local` does not support images"));
             }
         }
     }
@@ -377,7 +386,7 @@ fn limits(node: &Node, execution: &mut Execution) -> Result<(), Fault> {
     let size = |key: &str, text: Option<&String>| match text {
         None => Ok(None),
         Some(text) => parse_size(text).map(Some).ok_or_else(|| {
-            node.fault(key, format!("`{text}` is not a size"))
+            node.fault(key, format!("invalid size `{text}`"))
                 .with_hint("write a number with a unit, such as `512m` or `4g`")
         }),
     };
@@ -385,17 +394,17 @@ fn limits(node: &Node, execution: &mut Execution) -> Result<(), Fault> {
         .cpus
         .is_some_and(|cpus| cpus.is_nan() || cpus < 0.01)
     {
-        return Err(node.fault("cpus", "`cpus` is a number from 0.01"));
+        return Err(node.fault("cpus", "`cpus` must be at least 0.01"));
     }
     if written.pids == Some(0) {
-        return Err(node.fault("pids", "`pids` is a number from 1"));
+        return Err(node.fault("pids", "`pids` must be at least 1"));
     }
     if written.no_progress_timeout == Some(0) {
-        let message = "`no_progress_timeout` is a number of milliseconds from 1";
+        let message = "`no_progress_timeout` must be at least 1 millisecond";
         return Err(node.fault("no_progress_timeout", message));
     }
     if written.loop_limit.is_some_and(|times| times < 2) {
-        return Err(node.fault("loop_limit", "`loop_limit` is a number from 2"));
+        return Err(node.fault("loop_limit", "`loop_limit` must be at least 2"));
     }
     execution.limits = ResourceLimits {
         cpus: written.cpus,
@@ -444,27 +453,27 @@ fn providers(node: &Node) -> Result<BTreeMap<String, usize>, Fault> {
     let mut limits = BTreeMap::new();
     for (name, provider) in written {
         if provider.parallel == 0 {
-            return Err(node.fault(&name, "`parallel` is a number from 1"));
+            return Err(node.fault(&name, "`parallel` must be at least 1"));
         }
         limits.insert(name, provider.parallel);
     }
     Ok(limits)
 }
 
-/// A gateway section outside of suites, where LiteLLM is not supported.
+/// A `gateway` section outside of suites, where LiteLLM is not supported.
 pub(super) fn gateway_without_suite(
     node: &Node,
     folder: &Utf8Path,
 ) -> Result<GatewaySettings, Fault> {
     let settings = gateway_section(node, folder)?;
     if settings.litellm.is_some() {
-        let fault = node.fault("kind", "`kind: litellm` works in suites only");
+        let fault = node.fault("kind", "`kind: litellm` is supported in suites only");
         return Err(fault.with_hint("run the test case from a suite, or use `kind: proctor`"));
     }
     Ok(settings)
 }
 
-/// The section `gateway` of a file in this folder.
+/// The section `gateway` of a file in this directory.
 fn gateway_section(node: &Node, folder: &Utf8Path) -> Result<GatewaySettings, Fault> {
     let written: GatewayAsWritten = node.read()?;
     check_gateway(&written, node)?;
@@ -472,7 +481,7 @@ fn gateway_section(node: &Node, folder: &Utf8Path) -> Result<GatewaySettings, Fa
         None => None,
         Some(file) => {
             let script = read_script(&folder.join(file));
-            Some(script.map_err(|message| node.fault("script", message))?)
+            Some(script.map_err(|error| node.fault("script", error.first_line()))?)
         }
     };
     let prices = match &written.prices {
@@ -487,8 +496,8 @@ fn gateway_section(node: &Node, folder: &Utf8Path) -> Result<GatewaySettings, Fa
         run_budget_usd: written.run_budget_usd,
         recordings: written.recordings(node, folder)?,
         rename: gateway::renames(&written.rename),
-        temperature: gateway::number(node, "temperature", Setting::Set)?,
-        max_tokens: gateway::number(node, "max_tokens", Setting::AtMost)?,
+        temperature: gateway::number(node, "temperature", NumberSetting::Set)?,
+        max_tokens: gateway::number(node, "max_tokens", NumberSetting::AtMost)?,
         throttles: gateway::throttles(node, &written.rate, &written.concurrency)?,
         server_tools: written.server_tools.map(|choice| match choice {
             ServerToolsAsWritten::Refuse => ServerTools::Refuse,
@@ -506,7 +515,7 @@ fn gateway_section(node: &Node, folder: &Utf8Path) -> Result<GatewaySettings, Fa
 
 impl GatewayAsWritten {
     fn recordings(&self, node: &Node, folder: &Utf8Path) -> Result<Option<Recordings>, Fault> {
-        let written = recording::Written {
+        let written = recording::RecordingKeys {
             record: self.record.as_deref(),
             replay: self.replay.as_deref(),
             on_miss: self.on_miss,
@@ -521,30 +530,24 @@ fn check_gateway(written: &GatewayAsWritten, node: &Node) -> Result<(), Fault> {
         ("run_budget_usd", written.run_budget_usd),
     ] {
         if amount.is_some_and(|usd| !usd.is_finite() || usd <= 0.0) {
-            return Err(node.fault(key, format!("`{key}` is an amount of dollars above 0")));
+            return Err(node.fault(key, format!("`{key}` must be more than 0 dollars")));
         }
     }
     if written.retries > MOST_RETRIES {
-        let message = format!("`retries` is a number from 0 to {MOST_RETRIES}");
+        let message = format!("`retries` must be from 0 to {MOST_RETRIES}");
         return Err(node.fault("retries", message));
     }
     Ok(())
 }
 
-/// A file with the answers of a scripted model.
-pub fn read_script(path: &Utf8Path) -> Result<Arc<Script>, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
-    let root = parse_yaml(&text).map_err(|faults| {
-        let first = faults.first().map_or("", |fault| fault.message.as_str());
-        format!("{path}: {first}")
-    })?;
-    let script: Script = root
-        .read()
-        .map_err(|fault| format!("{path}: {}", fault.message))?;
+/// Reads a file with the answers of a scripted model.
+pub fn read_script(path: &Utf8Path) -> Result<Arc<Script>, ConfigError> {
+    let (source, root) = Source::parse(path, read_text(path)?)?;
+    let script = root.read().map_err(|fault| source.error(vec![fault]))?;
     Ok(Arc::new(script))
 }
 
-/// Settings that need containers are refused without them.
+/// Refuses settings that need containers if there are none.
 pub(super) fn check(execution: &Execution, root: &Node, faults: &mut Vec<Fault>) {
     executor::check(execution, root, faults);
     if execution.sandbox == SandboxKind::Docker {
@@ -556,7 +559,7 @@ pub(super) fn check(execution: &Execution, root: &Node, faults: &mut Vec<Fault>)
     };
     for key in ["limits", "network"] {
         if is_idle(key) {
-            let message = format!("`{key}` needs containers");
+            let message = format!("`{key}` requires containers");
             faults.push(
                 Fault::new(root.key_span_of(key), message).with_hint("add `sandbox: docker`"),
             );

@@ -1,14 +1,15 @@
-//! `executor` of a suite: who runs its trials. This machine does, unless a cluster or several
-//! Docker engines are named.
+//! `executor` of a suite: where its trials run. Default: this machine; alternatives are a cluster
+//! and several Docker engines.
 
 use std::time::Duration;
 
 use proctor_document::{Fault, Node, Value, parse_size};
+use proctor_record::record::GatewayPlace;
+use proctor_sandbox::SandboxKind;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::execution::Execution;
-use crate::{record::GatewayPlace, sandbox::SandboxKind};
 
 /// Values of `executor`.
 const KNOWN: &str = "known: `local`, `slurm`, `docker`";
@@ -28,28 +29,28 @@ pub enum Executor {
 /// The resources of Slurm jobs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SlurmSettings {
-    /// The partition; the cluster's own choice when unset.
+    /// The partition; the cluster's default when unset.
     pub partition: Option<String>,
     /// The account that is charged.
     pub account: Option<String>,
-    /// The time of a job.
+    /// The time limit of a job.
     pub time: Option<Duration>,
-    /// Bytes of memory of a job.
+    /// The memory of a job in bytes.
     pub memory: Option<u64>,
-    /// Processors of a job.
+    /// The CPUs of a job.
     pub cpus: Option<u32>,
-    /// More arguments of `sbatch`.
+    /// Additional arguments of `sbatch`.
     pub args: Vec<String>,
-    /// Where the gateway is.
+    /// The location of the gateway.
     pub gateway: GatewayPlace,
-    /// The address at which nodes reach this machine: a name or an IP address.
+    /// The host name or IP address at which nodes reach this machine.
     pub address: Option<String>,
 }
 
 /// A name, or a map with settings.
 #[derive(JsonSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "stands for its schema")]
+#[expect(dead_code, reason = "used for its schema")]
 pub(super) enum ExecutorChoice {
     Named(ExecutorName),
     Slurm(SlurmAsWritten),
@@ -66,7 +67,7 @@ pub(super) enum ExecutorName {
     Slurm,
 }
 
-/// `executor` when it is Slurm.
+/// `executor` for Slurm.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SlurmAsWritten {
@@ -74,23 +75,23 @@ pub(super) struct SlurmAsWritten {
     #[serde(rename = "type")]
     #[expect(dead_code, reason = "read before; named here as a known key")]
     kind: SlurmName,
-    /// The partition; the cluster's own choice when left out.
+    /// The partition. Default: the cluster's default.
     partition: Option<String>,
     /// The account that is charged.
     account: Option<String>,
-    /// The time of a trial's job: `90s`, `30m`, `2h`, `1d`. Slurm counts in minutes.
+    /// The time limit of a trial's job: `90s`, `30m`, `2h`, `1d`. Slurm rounds to minutes.
     time: Option<String>,
     /// The memory of a trial's job: `512m`, `4g`.
     memory: Option<String>,
-    /// The processors of a trial's job.
+    /// The CPUs of a trial's job.
     #[schemars(range(min = 1))]
     cpus: Option<u32>,
-    /// More arguments of `sbatch`.
+    /// Additional arguments of `sbatch`.
     #[serde(default)]
     args: Vec<String>,
-    /// Where the gateway is: one in each `trial`, or one on the `head` for all nodes.
+    /// The location of the gateway: one in each `trial`, or one on the `head` for all nodes.
     gateway: Option<GatewayPlace>,
-    /// The address at which nodes reach the head; its own name when left out.
+    /// The address at which nodes reach the head. Default: its host name.
     address: Option<String>,
 }
 
@@ -108,7 +109,7 @@ enum DockerName {
     Docker,
 }
 
-/// `executor` when it is several Docker engines.
+/// `executor` for several Docker engines.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EnginesAsWritten {
@@ -116,12 +117,12 @@ pub(super) struct EnginesAsWritten {
     #[serde(rename = "type")]
     #[expect(dead_code, reason = "read before; named here as a known key")]
     kind: DockerName,
-    /// The engines: `ssh://`, `tcp://` or `unix://` addresses.
+    /// The addresses of the engines: `ssh://`, `tcp://` or `unix://`.
     #[schemars(length(min = 1))]
     hosts: Vec<String>,
 }
 
-/// Read `executor`.
+/// Reads `executor`.
 pub(super) fn read(node: &Node) -> Result<Executor, Fault> {
     if let Value::String(_) = node.value {
         return Ok(match node.read()? {
@@ -133,7 +134,7 @@ pub(super) fn read(node: &Node) -> Result<Executor, Fault> {
         Some("slurm") => slurm(node).map(Executor::Slurm),
         Some("docker") => engines(node).map(Executor::Docker),
         Some(other) => {
-            let message = format!("`{other}` is no executor");
+            let message = format!("unknown executor `{other}`");
             Err(node.fault("type", message).with_hint(KNOWN))
         }
         None => Err(Fault::new(node.span, "missing key `type`").with_hint(KNOWN)),
@@ -143,7 +144,7 @@ pub(super) fn read(node: &Node) -> Result<Executor, Fault> {
 fn slurm(node: &Node) -> Result<SlurmSettings, Fault> {
     let written: SlurmAsWritten = node.read()?;
     let bad = |key: &str, text: &str, what: &str, hint: &str| {
-        let message = format!("`{text}` is not {what}");
+        let message = format!("invalid {what} `{text}`");
         Err(node.fault(key, message).with_hint(hint.to_owned()))
     };
     let time = match written.time.as_deref() {
@@ -151,7 +152,7 @@ fn slurm(node: &Node) -> Result<SlurmSettings, Fault> {
         Some(text) => {
             let Some(time) = duration(text) else {
                 let hint = "write a number with a unit, such as `30m` or `2h`";
-                return bad("time", text, "a time", hint);
+                return bad("time", text, "time", hint);
             };
             Some(time)
         }
@@ -161,17 +162,17 @@ fn slurm(node: &Node) -> Result<SlurmSettings, Fault> {
         Some(text) => {
             let Some(memory) = parse_size(text) else {
                 let hint = "write a number with a unit, such as `512m` or `4g`";
-                return bad("memory", text, "a size", hint);
+                return bad("memory", text, "size", hint);
             };
             Some(memory)
         }
     };
     if written.cpus == Some(0) {
-        return Err(node.fault("cpus", "`cpus` is a number from 1"));
+        return Err(node.fault("cpus", "`cpus` must be at least 1"));
     }
     let gateway = written.gateway.unwrap_or_default();
     if written.address.is_some() && gateway == GatewayPlace::Trial {
-        let fault = node.fault("address", "`address` does nothing without `gateway: head`");
+        let fault = node.fault("address", "`address` has no effect without `gateway: head`");
         return Err(fault);
     }
     Ok(SlurmSettings {
@@ -190,12 +191,15 @@ fn engines(node: &Node) -> Result<Vec<String>, Fault> {
     let written: EnginesAsWritten = node.read()?;
     let is_unique = |(at, host): (usize, &String)| !written.hosts[..at].contains(host);
     if written.hosts.is_empty() || !written.hosts.iter().enumerate().all(is_unique) {
-        return Err(node.fault("hosts", "`hosts` names one engine or more, each once"));
+        return Err(node.fault(
+            "hosts",
+            "`hosts` must list at least one engine, each only once",
+        ));
     }
     Ok(written.hosts)
 }
 
-/// `90s`, `30m`, `2h`, `1d`.
+/// Parses `90s`, `30m`, `2h`, `1d`.
 fn duration(text: &str) -> Option<Duration> {
     let unit = match text.chars().last()? {
         's' => 1,
@@ -209,7 +213,7 @@ fn duration(text: &str) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// Settings that an executor does not support are refused.
+/// Refuses settings that the executor does not support.
 pub(super) fn check(execution: &Execution, root: &Node, faults: &mut Vec<Fault>) {
     let mut refuse = |key: &str, message: &str, hint: &str| {
         faults.push(Fault::new(root.key_span_of(key), message).with_hint(hint.to_owned()));
@@ -218,23 +222,23 @@ pub(super) fn check(execution: &Execution, root: &Node, faults: &mut Vec<Fault>)
         Executor::Local => {}
         Executor::Docker(_) => {
             if execution.sandbox != SandboxKind::Docker {
-                let message = "`executor: docker` needs containers";
+                let message = "`executor: docker` requires containers";
                 refuse("executor", message, "add `sandbox: docker`");
             }
         }
         Executor::Slurm(slurm) => {
             if root.get("providers").is_some() {
-                let message = "`providers` cannot be held to across nodes";
+                let message = "`providers` limits are not supported across nodes";
                 let hint = "limit `parallel`, or `gateway: {concurrency: …}` with `executor: {gateway: head}`";
                 refuse("providers", message, hint);
             }
             let gateway = execution.gateway.as_ref();
             if gateway.is_some_and(|gateway| gateway.litellm.is_some()) {
-                let message = "`kind: litellm` does not go with `executor: slurm`";
+                let message = "`kind: litellm` is not supported with `executor: slurm`";
                 refuse("gateway", message, "use Proctor's own gateway");
             }
             if gateway.is_none() && slurm.gateway == GatewayPlace::Head {
-                let message = "there is no gateway that could be on the head";
+                let message = "`gateway: head` has no effect: the gateway is off";
                 refuse("executor", message, "add `gateway: {}`");
             }
         }
@@ -265,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn executors_are_read_or_refused_by_name() {
+    fn executors_are_read_and_invalid_ones_refused() {
         let read = |text: &str| read(&parse_yaml(text).unwrap()).map_err(|fault| fault.message);
         assert_eq!(read("local"), Ok(Executor::Local));
         let slurm = SlurmSettings {
@@ -283,15 +287,15 @@ mod tests {
         let text = "{type: docker, hosts: ['tcp://a:1', 'ssh://b']}";
         assert_eq!(read(text), Ok(Executor::Docker(hosts)));
         for (text, expect) in [
-            ("{type: pbs}", "`pbs` is no executor"),
-            ("{type: slurm, time: soon}", "`soon` is not a time"),
+            ("{type: pbs}", "unknown executor `pbs`"),
+            ("{type: slurm, time: soon}", "invalid time `soon`"),
             (
                 "{type: slurm, address: here}",
-                "`address` does nothing without `gateway: head`",
+                "`address` has no effect without `gateway: head`",
             ),
             (
                 "{type: docker, hosts: []}",
-                "`hosts` names one engine or more, each once",
+                "`hosts` must list at least one engine, each only once",
             ),
         ] {
             assert_eq!(read(text), Err(expect.to_owned()), "{text}");

@@ -1,13 +1,14 @@
-//! The parts of `gateway` that are more than a value: numbers that are set or clamped, limits of
-//! providers, faults, prices.
+//! The structured parts of `gateway`: numbers that are set or clamped, limits of providers, faults,
+//! prices.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use camino::Utf8Path;
 use proctor_document::{ConfigError, Fault, Node, Value, parse_yaml, unknown_name};
 use proctor_gateway::{
-    Fault as GatewayFault, Faults, Price, Prices, Provider, Script, Setting, Throttle,
+    Fault as GatewayFault, Faults, NumberSetting, Price, Prices, Provider, Script, Throttle,
 };
+use proctor_record::fs::named;
 use schemars::JsonSchema;
 use serde::{
     Deserialize,
@@ -21,15 +22,14 @@ use super::{
     settings::Settings,
     source::Source,
 };
-use crate::fs::named;
 
-/// The longest delay that can be put in: longer than any client waits.
+/// The longest delay that can be injected: longer than any client waits.
 const LONGEST_LATENCY_MS: u64 = 600_000;
 
 /// A number that is set, or clamped to a range.
 #[derive(JsonSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "stands for its schema")]
+#[expect(dead_code, reason = "used for its schema")]
 pub(super) enum NumberChoice {
     Number(f64),
     Map(NumberAsWritten<f64>),
@@ -39,16 +39,16 @@ pub(super) enum NumberChoice {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NumberAsWritten<T> {
-    /// It is this in every request.
+    /// The value of every request.
     set: Option<T>,
-    /// It is what the agent asks for, but no more than this.
+    /// The maximum; lower values of the agent are kept.
     at_most: Option<T>,
 }
 
 /// One status or several.
 #[derive(JsonSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "stands for its schema")]
+#[expect(dead_code, reason = "used for its schema")]
 pub(super) enum StatusChoice {
     One(u16),
     Several(Vec<u16>),
@@ -58,30 +58,30 @@ pub(super) enum StatusChoice {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FaultsAsWritten {
-    /// The share of calls that are hit, from 0 to 1.
+    /// The fraction of calls with a fault, from 0 to 1.
     rate: f64,
-    /// The same seed hits the same calls.
+    /// The seed that selects the calls; the same seed selects the same calls.
     #[serde(default)]
     seed: u64,
-    /// Milliseconds that an answer comes later.
+    /// The delay of an answer in milliseconds.
     latency: Option<u64>,
-    /// Statuses that a call is refused with, such as 429, 500 or 529.
+    /// The HTTP statuses of refused calls, such as 429, 500 or 529.
     #[schemars(with = "Option<StatusChoice>")]
     #[expect(
         dead_code,
         reason = "read from the tree; named here so that it is a known key"
     )]
     status: Option<IgnoredAny>,
-    /// Bytes after which an answer breaks off.
+    /// The number of bytes after which an answer is cut off.
     cut: Option<u64>,
 }
 
-/// A number that stands alone, or in a map with `set` or `at_most`. Alone it means `alone`.
+/// A plain number, or a map with `set` or `at_most`. A plain number means `alone`.
 pub(super) fn number<T: DeserializeOwned>(
     node: &Node,
     key: &str,
-    alone: fn(T) -> Setting<T>,
-) -> Result<Option<Setting<T>>, Fault> {
+    alone: fn(T) -> NumberSetting<T>,
+) -> Result<Option<NumberSetting<T>>, Fault> {
     let Some(value) = node.get(key) else {
         return Ok(None);
     };
@@ -90,10 +90,10 @@ pub(super) fn number<T: DeserializeOwned>(
     };
     let written: NumberAsWritten<T> = value.read()?;
     match (written.set, written.at_most) {
-        (Some(number), None) => Ok(Some(Setting::Set(number))),
-        (None, Some(number)) => Ok(Some(Setting::AtMost(number))),
+        (Some(number), None) => Ok(Some(NumberSetting::Set(number))),
+        (None, Some(number)) => Ok(Some(NumberSetting::AtMost(number))),
         _ => {
-            let message = format!("`{key}` has either `set` or `at_most`");
+            let message = format!("`{key}` requires exactly one of `set` and `at_most`");
             Err(node.fault(key, message))
         }
     }
@@ -135,30 +135,30 @@ fn at_least_one(node: &Node, key: &str, name: &str, is_good: bool) -> Result<(),
         return Ok(());
     }
     let map = node.get(key).unwrap_or(node);
-    Err(map.fault(name, format!("`{key}` is a number from 1")))
+    Err(map.fault(name, format!("`{key}` must be at least 1")))
 }
 
-/// Models and what they are replaced by. Whole names count before beginnings, and longer beginnings
-/// before shorter ones.
+/// Models and their replacements. Full names match before prefixes, longer prefixes before shorter
+/// ones.
 pub(super) fn renames(written: &BTreeMap<String, String>) -> Vec<(String, String)> {
     let mut renames: Vec<_> = written.clone().into_iter().collect();
     renames.sort_by_key(|(from, _)| (from.ends_with('*'), std::cmp::Reverse(from.len())));
     renames
 }
 
-/// `faults`.
+/// Reads `faults`.
 pub(super) fn faults(node: &Node) -> Result<Option<Faults>, Fault> {
     let Some(node) = node.get("faults") else {
         return Ok(None);
     };
     let written: FaultsAsWritten = node.read()?;
     if !(0.0..=1.0).contains(&written.rate) {
-        return Err(node.fault("rate", "`rate` is a number from 0 to 1"));
+        return Err(node.fault("rate", "`rate` must be from 0 to 1"));
     }
     let mut kinds = Vec::new();
     if let Some(ms) = written.latency {
         if ms == 0 || ms > LONGEST_LATENCY_MS {
-            let message = format!("`latency` is from 1 to {LONGEST_LATENCY_MS} milliseconds");
+            let message = format!("`latency` must be from 1 to {LONGEST_LATENCY_MS} milliseconds");
             return Err(node.fault("latency", message));
         }
         kinds.push(GatewayFault::Latency(std::time::Duration::from_millis(ms)));
@@ -166,7 +166,7 @@ pub(super) fn faults(node: &Node) -> Result<Option<Faults>, Fault> {
     kinds.extend(statuses(node)?.into_iter().map(GatewayFault::Status));
     kinds.extend(written.cut.map(GatewayFault::CutAfter));
     if kinds.is_empty() {
-        let message = "`faults` names none";
+        let message = "`faults` injects nothing";
         let hint = "add `latency`, `status` or `cut`";
         return Err(Fault::new(node.span, message).with_hint(hint));
     }
@@ -186,19 +186,19 @@ fn statuses(node: &Node) -> Result<Vec<u16>, Fault> {
     if statuses.iter().all(|status| (400..600).contains(status)) {
         return Ok(statuses);
     }
-    Err(node.fault("status", "`status` is an error: from 400 to 599"))
+    Err(node.fault("status", "`status` must be an error status from 400 to 599"))
 }
 
-/// The gateway on its own: what all keys have in common, and each key by its name.
+/// The settings of the standalone gateway: common ones, and those of each key.
 #[derive(Clone, Debug, Default)]
 pub struct Gateways {
-    /// For the gateway itself.
+    /// The settings of the gateway itself.
     pub common: GatewaySettings,
-    /// The keys: what holds for all of them, under what is said of each.
+    /// The keys by name: the common settings with the overrides of each key.
     pub keys: Vec<(String, GatewaySettings)>,
 }
 
-/// The settings of `gateway` that can differ per key.
+/// The settings of `gateway` that can differ by key.
 const OF_A_KEY: [&str; 8] = [
     "budget_usd",
     "budget_tokens",
@@ -210,8 +210,8 @@ const OF_A_KEY: [&str; 8] = [
     "faults",
 ];
 
-/// Read a file for the gateway on its own: the keys of `gateway`, and `keys` with some of them for each
-/// name.
+/// Reads a file for the standalone gateway: the keys of `gateway`, and `keys` with overrides for
+/// each name.
 pub fn load_gateways(
     path: &Utf8Path,
     env: &BTreeMap<String, String>,
@@ -246,14 +246,14 @@ fn read_gateways(root: &mut Node, folder: &Utf8Path) -> Result<Gateways, Fault> 
     for (_, name, node) in entries {
         read.push((
             name.clone(),
-            gateway_without_suite(&laid_over(root, node)?, folder)?,
+            gateway_without_suite(&with_overrides(root, node)?, folder)?,
         ));
     }
     Ok(Gateways { common, keys: read })
 }
 
-/// The common section with what is said of one key in place of it.
-fn laid_over(common: &Node, own: &Node) -> Result<Node, Fault> {
+/// The common section with the overrides of one key.
+fn with_overrides(common: &Node, own: &Node) -> Result<Node, Fault> {
     let entries = match &own.value {
         Value::Null => return Ok(common.clone()),
         Value::Map(entries) => entries,
@@ -275,25 +275,25 @@ fn laid_over(common: &Node, own: &Node) -> Result<Node, Fault> {
     Ok(merged)
 }
 
-/// Faults as they are written on the command line: what stands behind `faults:` in a file.
+/// Parses faults from the command line, in the syntax of `faults:` in a file.
 pub fn parse_faults(text: &str) -> Result<Faults, String> {
     let root = parse_yaml(&format!("faults: {text}"));
     let root =
         root.map_err(|faults| faults.first().map_or(String::new(), |f| f.message.clone()))?;
     let found = faults(&root).map_err(|fault| fault.message)?;
-    found.ok_or_else(|| "`faults` names none".to_owned())
+    found.ok_or_else(|| "`faults` injects nothing".to_owned())
 }
 
 /// The gateway settings of the command line, which take precedence over files.
 #[derive(Clone, Debug, Default)]
 pub struct GatewayOverrides {
-    /// The source of answers instead of the providers.
+    /// A script of answers instead of a provider.
     pub script: Option<Arc<Script>>,
-    /// The use of recordings.
+    /// Whether model calls are recorded or replayed.
     pub recordings: Option<Recordings>,
-    /// What all trials may spend together, in dollars.
+    /// The budget of all trials together, in dollars.
     pub run_budget_usd: Option<f64>,
-    /// Prices that win over all others.
+    /// Prices that override all others.
     pub prices: Vec<Price>,
 }
 
@@ -315,7 +315,7 @@ impl GatewayOverrides {
     }
 }
 
-/// A file of prices.
+/// Reads a file of prices.
 pub fn read_prices(path: &Utf8Path) -> Result<Vec<Price>, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
     Prices::read_file(&text).map_err(|error| {
@@ -332,23 +332,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_set_or_clamped() {
+    fn numbers_are_set_or_clamped() {
         let node =
             parse_yaml("a: 0.5\nb: {set: 1}\nc: {at_most: 2}\nd: {}\ne: {set: 1, at_most: 2}")
                 .unwrap();
-        let read = |key| number::<f64>(&node, key, Setting::Set);
-        assert_eq!(read("a"), Ok(Some(Setting::Set(0.5))));
-        assert_eq!(read("b"), Ok(Some(Setting::Set(1.0))));
-        assert_eq!(read("c"), Ok(Some(Setting::AtMost(2.0))));
+        let read = |key| number::<f64>(&node, key, NumberSetting::Set);
+        assert_eq!(read("a"), Ok(Some(NumberSetting::Set(0.5))));
+        assert_eq!(read("b"), Ok(Some(NumberSetting::Set(1.0))));
+        assert_eq!(read("c"), Ok(Some(NumberSetting::AtMost(2.0))));
         assert_eq!(read("x"), Ok(None));
         for key in ["d", "e"] {
             let message = read(key).unwrap_err().message;
-            assert_eq!(message, format!("`{key}` has either `set` or `at_most`"));
+            assert_eq!(
+                message,
+                format!("`{key}` requires exactly one of `set` and `at_most`")
+            );
         }
     }
 
     #[test]
-    fn a_whole_name_is_replaced_before_a_beginning() {
+    fn full_model_names_match_before_prefixes() {
         let pairs = [
             ("claude-*", "x"),
             ("claude-opus-*", "y"),
@@ -363,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_named_and_at_a_rate() {
+    fn faults_are_parsed_and_validated() {
         let read = |yaml: &str| faults(&parse_yaml(&format!("faults: {yaml}")).unwrap());
         let found = read("{rate: 0.5, seed: 7, latency: 20, status: [429, 529], cut: 9}");
         let found = found.unwrap().unwrap();
@@ -373,15 +376,15 @@ mod tests {
             1
         );
         for (yaml, message) in [
-            ("{rate: 2, cut: 1}", "`rate` is a number from 0 to 1"),
-            ("{rate: 1}", "`faults` names none"),
+            ("{rate: 2, cut: 1}", "`rate` must be from 0 to 1"),
+            ("{rate: 1}", "`faults` injects nothing"),
             (
                 "{rate: 1, status: 200}",
-                "`status` is an error: from 400 to 599",
+                "`status` must be an error status from 400 to 599",
             ),
             (
                 "{rate: 1, latency: 0}",
-                "`latency` is from 1 to 600000 milliseconds",
+                "`latency` must be from 1 to 600000 milliseconds",
             ),
         ] {
             assert_eq!(read(yaml).unwrap_err().message, message);

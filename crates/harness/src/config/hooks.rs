@@ -5,16 +5,15 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_document::{Fault, Node, Value, unknown_name};
 use proctor_gateway::Client;
+use proctor_record::fs::named;
 use schemars::JsonSchema;
 use serde::Deserialize;
-
-use crate::fs::named;
 
 const METHODS: [&str; 3] = ["POST", "PUT", "PATCH"];
 
 /// The keys of hooks.
 pub(super) const KEYS: [&str; 2] = ["pre_execution", "post_evaluation"];
-/// Variables of scripts: such a `${NAME}` in a hook is left for the script.
+/// Variables of scripts. `${NAME}` of such a variable is left for the script.
 pub(super) const VARIABLES: [&str; 8] = [
     "WORKSPACE_DIR",
     "REPO_DIR",
@@ -31,9 +30,9 @@ pub(super) const VARIABLES: [&str; 8] = [
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Hook")]
 pub(super) struct HookAsWritten {
-    /// `script`; after the judging also `webhook` and `database`.
+    /// `script`; in `post_evaluation` also `webhook` and `database`.
     name: String,
-    /// What only this kind of hook knows.
+    /// Settings of this kind of hook.
     #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     config: Node,
 }
@@ -43,7 +42,7 @@ pub(super) struct HookAsWritten {
 pub struct Hooks {
     /// Run in the workspace before the agent starts. The agent does not start if one fails.
     pub pre_execution: Arc<[Hook]>,
-    /// Run when the results are written. They never change a verdict.
+    /// Run when the results are written. They cannot change a verdict.
     pub post_evaluation: Arc<[Hook]>,
 }
 
@@ -64,19 +63,19 @@ pub enum Hook {
 pub struct ScriptHook {
     /// The program, or a shell command line if there are no `args`.
     pub command: String,
-    /// Its arguments. `${NAME}` of a hook variable is filled in.
+    /// The arguments. `${NAME}` of a hook variable is replaced.
     pub args: Option<Vec<String>>,
-    /// More environment.
+    /// Additional environment variables.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// The timeout in milliseconds.
     #[serde(default = "script_timeout")]
     pub timeout_ms: u64,
-    /// The working directory; the workspace or the artifacts folder by default.
+    /// The working directory. Default: the workspace or the artifacts directory.
     pub working_dir: Option<Utf8PathBuf>,
 }
 
-/// The environment may hold secrets.
+/// Omits the environment, which may hold secrets.
 impl fmt::Debug for ScriptHook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ScriptHook")
@@ -98,7 +97,7 @@ pub struct WebhookHook {
     /// The HTTP method.
     #[serde(default = "webhook_method")]
     pub method: String,
-    /// More headers.
+    /// Additional headers.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
     /// Whether to send the patch and the files of the evaluators, too.
@@ -110,11 +109,11 @@ pub struct WebhookHook {
     /// The timeout of one attempt in milliseconds.
     #[serde(default = "webhook_timeout")]
     pub timeout_ms: u64,
-    /// The key that the body is signed with.
+    /// The key that signs the body.
     pub secret: Option<String>,
 }
 
-/// The URL and the headers may hold secrets.
+/// Omits the URL and the headers, which may hold secrets.
 impl fmt::Debug for WebhookHook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WebhookHook")
@@ -164,12 +163,12 @@ fn yes() -> bool {
     true
 }
 
-/// Read both lists; what is wrong is added to `faults`.
+/// Reads both lists. Adds faults to `faults`.
 pub(super) fn read(root: &Node, folder: &Utf8Path, faults: &mut Vec<Fault>) -> Hooks {
     let mut list = |key: &str, kinds: &[&str]| -> Vec<Hook> {
         let items = match root.get(key).map(|node| &node.value) {
             Some(Value::List(items)) => items.as_slice(),
-            // Left out or no list at all: reading the whole file says so.
+            // Reading the whole file reports a list that is missing or has a wrong type.
             _ => return Vec::new(),
         };
         let read = items.iter().map(|item| hook(item, kinds, folder));
@@ -195,7 +194,7 @@ fn hook(item: &Node, kinds: &[&str], folder: &Utf8Path) -> Result<Hook, Fault> {
 
 fn check_timeout(config: &Node, timeout_ms: u64) -> Result<(), Fault> {
     match timeout_ms {
-        0 => Err(config.fault("timeout_ms", "`timeout_ms` must be above 0")),
+        0 => Err(config.fault("timeout_ms", "`timeout_ms` must be at least 1")),
         _ => Ok(()),
     }
 }
@@ -219,7 +218,7 @@ fn script(config: &Node, folder: &Utf8Path) -> Result<ScriptHook, Fault> {
 fn webhook(config: &Node) -> Result<WebhookHook, Fault> {
     let hook: WebhookHook = config.read()?;
     if let Some(problem) = Client::problem_of(&hook.url) {
-        return Err(config.fault("url", format!("`url` cannot be used: {problem}")));
+        return Err(config.fault("url", format!("invalid `url`: {problem}")));
     }
     let method = hook.method.as_str();
     if !METHODS.contains(&method) {

@@ -1,5 +1,5 @@
-//! Fills `${NAME}` and `${NAME:-default}` into every text value of a tree. `$${` is a literal
-//! `${`; every other `$` stays as it is. Values go in as text and are never parsed again.
+//! Replaces `${NAME}` and `${NAME:-default}` in every text value of a tree. `$${` is a literal
+//! `${`; every other `$` is kept. Values are inserted as text and never parsed again.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use proctor_document::{Fault, MAX_FILE_BYTES, Node, Span, Value};
 
 use super::hooks;
 
-/// Where values come from: project variables first, then the environment.
+/// The sources of values: project variables first, then the environment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Variables<'a> {
     /// `variables` of the project settings.
@@ -27,46 +27,46 @@ impl<'a> Variables<'a> {
 
 /// The result of filling a tree.
 #[derive(Default)]
-pub(super) struct Filled {
-    /// Names without a value, and references that cannot be read.
+pub(super) struct FilledTree {
+    /// Faults: names without a value, and malformed references.
     pub(super) faults: Vec<Fault>,
-    /// Every value that was put in, with its name.
+    /// Every inserted value, with its name.
     pub(super) inserted: Vec<(String, String)>,
-    /// Names without a value, which become faults in `sorted`.
+    /// Names without a value; `sorted` turns them into faults.
     unset: Vec<Unset>,
 }
 
-/// A variable without a value, at one place of a file.
+/// A variable without a value, at one position in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unset {
     /// The variable.
     pub name: String,
-    /// The error, should the place be needed.
+    /// The error to report if the value is needed.
     pub fault: Fault,
 }
 
-/// The variables without a value in the items of a suite's lists of agents, by list and position.
+/// The unset variables in the items of a suite's lists of agents, by list and index.
 pub(super) type UnsetByAgent = BTreeMap<(&'static str, usize), Vec<Unset>>;
 
-/// The lists of a suite whose items may be left out of a run.
+/// The lists of a suite whose items can be excluded from a run.
 const LISTS_OF_AGENTS: [&str; 2] = ["agents", "orchestrators"];
 
-/// Fill every text of `node`, which was read from `text`.
-pub(super) fn fill(node: &mut Node, text: &str, variables: &Variables<'_>) -> Filled {
-    let mut filled = Filled::default();
+/// Replaces the references in every text of `node`, which was read from `text`.
+pub(super) fn fill(node: &mut Node, text: &str, variables: &Variables<'_>) -> FilledTree {
+    let mut filled = FilledTree::default();
     walk(node, text, variables, &mut filled);
     filled.sorted()
 }
 
-/// Fill every text of a suite. An agent that does not run needs no variables, so that those of
-/// agents are reported apart; their places keep what is written there.
+/// Replaces the references in every text of a suite. Agents that do not run need no variables, so
+/// unset variables of agents are returned separately and their references are kept.
 pub(super) fn fill_suite(
     node: &mut Node,
     text: &str,
     variables: &Variables<'_>,
-) -> (Filled, UnsetByAgent) {
+) -> (FilledTree, UnsetByAgent) {
     let mut unset = UnsetByAgent::new();
-    let mut filled = Filled::default();
+    let mut filled = FilledTree::default();
     let Value::Map(entries) = &mut node.value else {
         return (fill(node, text, variables), unset);
     };
@@ -94,14 +94,14 @@ pub(super) fn fill_suite(
     (filled.sorted(), unset)
 }
 
-/// Fill every text below a key `env`, at any depth.
-pub(super) fn fill_env(node: &mut Node, text: &str, variables: &Variables<'_>) -> Filled {
-    let mut filled = Filled::default();
+/// Replaces the references in every text below a key `env`, at any depth.
+pub(super) fn fill_env(node: &mut Node, text: &str, variables: &Variables<'_>) -> FilledTree {
+    let mut filled = FilledTree::default();
     walk_env(node, text, variables, &mut filled);
     filled.sorted()
 }
 
-fn walk_env(node: &mut Node, text: &str, variables: &Variables<'_>, filled: &mut Filled) {
+fn walk_env(node: &mut Node, text: &str, variables: &Variables<'_>, filled: &mut FilledTree) {
     let Value::Map(entries) = &mut node.value else {
         return;
     };
@@ -114,12 +114,12 @@ fn walk_env(node: &mut Node, text: &str, variables: &Variables<'_>, filled: &mut
     }
 }
 
-impl Filled {
-    fn sorted(mut self) -> Filled {
+impl FilledTree {
+    fn sorted(mut self) -> FilledTree {
         let unset = std::mem::take(&mut self.unset);
         self.faults
             .extend(unset.into_iter().map(|unset| unset.fault));
-        // Longest first, so that hiding one value never leaves a part of another.
+        // Longest first, so that masking one value never leaves part of another.
         self.inserted
             .sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
         self.inserted.dedup();
@@ -136,7 +136,7 @@ pub(super) fn is_name(name: &str) -> bool {
         && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-fn walk(node: &mut Node, text: &str, variables: &Variables<'_>, filled: &mut Filled) {
+fn walk(node: &mut Node, text: &str, variables: &Variables<'_>, filled: &mut FilledTree) {
     match &mut node.value {
         Value::String(value) if value.contains("${") => {
             match fill_text(value, variables, &mut filled.inserted) {
@@ -167,14 +167,14 @@ fn walk(node: &mut Node, text: &str, variables: &Variables<'_>, filled: &mut Fil
     }
 }
 
-/// Variables of a hook are left for it, unless they are set here.
+/// Keeps references to hook variables for the hook, unless they are set here.
 fn keep(node: &mut Node, variables: &Variables<'_>) {
     match &mut node.value {
         Value::String(value) => {
             for name in hooks::VARIABLES {
                 let written = format!("${{{name}}}");
                 if variables.get(name).is_none() && value.contains(&written) {
-                    // A doubled dollar is the text itself.
+                    // `$$` is an escaped `$`.
                     *value = value
                         .replace(&format!("${written}"), &written)
                         .replace(&written, &format!("${written}"));
@@ -191,13 +191,13 @@ fn keep(node: &mut Node, variables: &Variables<'_>) {
     }
 }
 
-/// A reference that cannot be filled in.
+/// A reference without a valid value.
 struct Bad {
-    /// As written, for finding its place.
+    /// The text of the reference, to find its position.
     written: String,
     message: String,
     hint: String,
-    /// The variable, when it has no value.
+    /// The variable's name, if it is unset.
     unset: Option<String>,
 }
 
@@ -250,7 +250,7 @@ fn fill_text(
     Ok(out)
 }
 
-/// The name in `${…}` and what stands for it.
+/// The name in `${…}` and its value.
 fn lookup<'t>(written: &'t str, variables: &Variables<'t>) -> Result<(&'t str, &'t str), Bad> {
     let inner = &written[2..written.len() - 1];
     let (name, default) = match inner.split_once(":-") {
@@ -258,7 +258,7 @@ fn lookup<'t>(written: &'t str, variables: &Variables<'t>) -> Result<(&'t str, &
         None => (inner, None),
     };
     if !is_name(name) {
-        return Err(unreadable(written, "is not a variable"));
+        return Err(unreadable(written, "is not a valid variable"));
     }
     if default.is_some_and(|default| default.contains("${")) {
         return Err(unreadable(written, "has another variable as its default"));
@@ -282,7 +282,7 @@ fn unreadable(written: &str, problem: &str) -> Bad {
     Bad {
         written: written.to_owned(),
         message: format!("`{shown}` {problem}"),
-        hint: "write `${NAME}` or `${NAME:-default}`; `$${` stands for the text `${`".to_owned(),
+        hint: "write `${NAME}` or `${NAME:-default}`; `$${` is a literal `${`".to_owned(),
         unset: None,
     }
 }
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_hook_is_told_later_stays_in_hooks_and_nowhere_else() {
+    fn hook_variables_are_kept_in_hooks_only() {
         let yaml = "{pre_execution: [{args: ['${REPO_DIR}', '$${BRANCH}', '${A}']}], name: '${A}'}";
         let mut node = parse_yaml(yaml).unwrap();
         let env = BTreeMap::from([("A".to_owned(), "x".to_owned())]);
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_of_agents_are_reported_apart_also_behind_an_alias() {
+    fn unset_variables_of_agents_are_reported_separately() {
         let yaml = "orchestrators:\n- {name: a, env: &keys {K: '${NO}'}}\n- {name: b, env: {K: '${A}'}}\n- {name: c, env: *keys}\ntasks: [{repo: '${A}'}]\n";
         let mut node = parse_yaml(yaml).unwrap();
         let env = BTreeMap::from([("A".to_owned(), "x".to_owned())]);
@@ -353,7 +353,7 @@ mod tests {
         let read: serde_json::Value = node.read().unwrap();
         assert_eq!(read["orchestrators"][0]["env"]["K"], "${NO}");
         assert_eq!(read["orchestrators"][1]["env"]["K"], "x");
-        // Elsewhere it stays an error, and so does a reference that cannot be read.
+        // Outside of agents an unset variable is an error, and so is a malformed reference.
         let yaml = "{agents: [{type: '${A'}], tasks: ['${NO}']}";
         let mut node = parse_yaml(yaml).unwrap();
         let (filled, unset) = fill_suite(&mut node, yaml, &variables);
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_default_stands_in_for_an_unset_or_empty_value() {
+    fn default_replaces_an_unset_or_empty_value() {
         check("${NO:-x y}", "x y");
         check("${NO:-}", "");
         check("${EMPTY:-x}", "x");
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_doubled_dollar_is_the_text_itself() {
+    fn doubled_dollar_is_an_escaped_dollar() {
         check("$${A}", "${A}");
         check("$$${A}", "$${A}");
         check("$${not a name", "${not a name");
@@ -385,16 +385,19 @@ mod tests {
     }
 
     #[test]
-    fn other_dollars_are_left_alone() {
+    fn other_dollars_are_kept() {
         for text in ["$A", "$5", "$(cmd)", "$$", "$", "a$", "100% $HOME $${"] {
             check(text, &text.replace("$${", "${"));
         }
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused() {
+    fn malformed_references_are_refused() {
         assert_eq!(filled("${NO}").unwrap_err(), "`NO` is not set");
-        assert_eq!(filled("${a.b}").unwrap_err(), "`${a.b}` is not a variable");
+        assert_eq!(
+            filled("${a.b}").unwrap_err(),
+            "`${a.b}` is not a valid variable"
+        );
         assert_eq!(filled("x ${A").unwrap_err(), "`${A` has no closing `}`");
         assert_eq!(
             filled("${NO:-${A}}").unwrap_err(),

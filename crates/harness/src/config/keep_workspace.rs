@@ -10,15 +10,15 @@ pub enum KeepWorkspace {
     /// Every workspace.
     #[default]
     All,
-    /// Those of trials that did not pass, and those that the diff cannot restore.
+    /// Workspaces of trials that did not pass, and those that the diff cannot restore.
     Failed,
-    /// Those that the diff cannot restore.
+    /// Workspaces that the diff cannot restore.
     Needed,
-    /// None.
+    /// No workspace.
     None,
 }
 
-/// `keep_workspace` of the settings: youBencha writes `true` or `false`.
+/// Reads `keep_workspace` of the settings. youBencha writes `true` or `false`.
 pub(super) fn word_or_flag<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<KeepWorkspace>, D::Error> {

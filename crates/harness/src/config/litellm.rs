@@ -7,29 +7,29 @@ use serde::Deserialize;
 
 use super::execution::GatewaySettings;
 
-/// Which gateway leads to the models.
+/// The gateway that connects to the providers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum GatewayKind {
-    /// Proctor's own.
+    /// Proctor's own gateway.
     #[default]
     Proctor,
-    /// LiteLLM behind it.
+    /// Proctor's gateway, with LiteLLM behind it.
     LiteLlm,
 }
 
-/// Where LiteLLM is, or how it is started.
+/// The location of LiteLLM, or how to start it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LiteLlmSettings {
-    /// The one that runs already; else one is started for the run.
+    /// The URL of a running LiteLLM. Default: one is started for the run.
     pub url: Option<String>,
-    /// The program to start: `litellm` on the PATH unless given.
+    /// The program to start. Default: `litellm` on the PATH.
     pub program: Option<Utf8PathBuf>,
-    /// The port of the one that is started: a free one unless given.
+    /// The port of the LiteLLM that is started. Default: a free port.
     pub port: Option<u16>,
 }
 
-/// The settings that only LiteLLM has.
+/// Reads the settings of LiteLLM.
 pub(super) fn read(
     kind: GatewayKind,
     node: &Node,
@@ -41,7 +41,7 @@ pub(super) fn read(
         return match stray {
             None => Ok(None),
             Some(key) => {
-                let message = format!("`{key}` does nothing without `kind: litellm`");
+                let message = format!("`{key}` has no effect without `kind: litellm`");
                 Err(Fault::new(node.key_span_of(key), message))
             }
         };
@@ -62,18 +62,19 @@ pub(super) fn read(
 fn check(settings: &LiteLlmSettings, node: &Node) -> Result<(), Fault> {
     for key in ["script", "replay"] {
         if node.get(key).is_some() {
-            let message = format!("with `{key}` no model is asked, and LiteLLM would do nothing");
-            return Err(Fault::new(node.key_span_of(key), message).with_hint("keep one of them"));
+            let message =
+                format!("`kind: litellm` has no effect with `{key}`: no provider is used");
+            return Err(Fault::new(node.key_span_of(key), message).with_hint("remove one of them"));
         }
     }
     if let Some(url) = &settings.url {
         if !url.starts_with("http://") {
-            let message = "`url` begins with http://";
+            let message = "`url` must start with http://";
             return Err(node.fault("url", message));
         }
         for key in ["program", "port"] {
             if node.get(key).is_some() {
-                let message = format!("`{key}` does nothing with `url`: nothing is started");
+                let message = format!("`{key}` has no effect with `url`: no program is started");
                 return Err(Fault::new(node.key_span_of(key), message));
             }
         }
@@ -81,15 +82,13 @@ fn check(settings: &LiteLlmSettings, node: &Node) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The alternative.
-pub(super) const HINT: &str =
-    "leave the script out, or use Proctor's own gateway (`kind: proctor`)";
+pub(super) const HINT: &str = "remove the script, or use Proctor's own gateway (`kind: proctor`)";
 
 impl GatewaySettings {
-    /// Why these settings cannot be: LiteLLM with answers from elsewhere.
+    /// The conflict between LiteLLM and answers from another source.
     pub fn conflict(&self) -> Option<&'static str> {
         self.litellm.as_ref()?;
         let is_answered = self.script.is_some();
-        is_answered.then_some("with a script no model is asked, and LiteLLM would do nothing")
+        is_answered.then_some("`kind: litellm` has no effect with a script: no provider is used")
     }
 }

@@ -3,12 +3,12 @@
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use proctor_document::{Fault, Node};
 
-/// Patterns of a setting.
+/// Compiles the patterns of a setting.
 pub(crate) fn globs(config: &Node, key: &str, patterns: &[String]) -> Result<GlobSet, Fault> {
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
         let glob = Glob::new(pattern).map_err(|error| {
-            let message = format!("`{pattern}` is not a pattern: {}", error.kind());
+            let message = format!("invalid pattern `{pattern}`: {}", error.kind());
             config.fault(key, message)
         })?;
         set.add(glob);
@@ -17,7 +17,7 @@ pub(crate) fn globs(config: &Node, key: &str, patterns: &[String]) -> Result<Glo
         .map_err(|error| config.fault(key, error.to_string()))
 }
 
-/// The patterns of `solution_paths`.
+/// Compiles the patterns of `solution_paths`.
 pub(crate) fn solution_paths(
     node: &Node,
     written: Option<&[String]>,

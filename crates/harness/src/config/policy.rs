@@ -1,61 +1,61 @@
-//! `retry` and `loop` of an agent section: when an agent is started once more in the same trial, in
-//! the workspace as it is, with a fresh context.
+//! `retry` and `loop` of an agent section: when an agent is restarted in the same trial, in the
+//! same workspace, with a fresh context.
 
 use std::{collections::BTreeSet, time::Duration};
 
 use proctor_document::{Fault, Node, Value};
+use proctor_record::record::RetryOn;
 use schemars::JsonSchema;
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::agent::{self, AgentSpec};
-use crate::record::RetryOn;
 
 const MOST_TIMES: u32 = 10;
 const MOST_ITERATIONS: u32 = 100;
 const DEFAULT_CHECK_MS: u64 = 600_000;
 
-/// When an agent is started once more in the same trial, as it is written.
+/// When an agent is restarted in the same trial.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PolicySpec {
-    /// After something that went wrong.
+    /// Restart after a failure.
     pub retry: Option<RetrySpec>,
-    /// Until a command succeeds.
+    /// Restart until a command succeeds.
     pub check: Option<CheckLoop>,
 }
 
-/// `retry`.
+/// The `retry` section.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RetrySpec {
-    /// After what.
+    /// The causes of a retry.
     pub on: BTreeSet<RetryOn>,
-    /// How often in one trial.
+    /// The maximum number of retries in one trial.
     pub times: u32,
-    /// The fallback for the last retry.
+    /// The agent of the last retry.
     pub fallback: Option<Box<AgentSpec>>,
 }
 
-/// `loop`: start the agent again until a command succeeds.
+/// The `loop` section: restart the agent until a command succeeds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckLoop {
-    /// How often the agent is started at most.
+    /// The maximum number of starts of the agent.
     pub iterations: u32,
-    /// A line for the shell, run in the workspace.
+    /// The shell command, run in the workspace.
     pub check: String,
-    /// How long the command may take.
+    /// The timeout of the command.
     pub timeout: Duration,
 }
 
-/// `retry`, as it is written.
+/// `retry` as written in the file.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Retry")]
 pub(super) struct RetryAsWritten {
-    /// After what: `infrastructure` and `error` when left out.
+    /// The causes of a retry. Default: `infrastructure` and `error`.
     on: Option<Vec<RetryOn>>,
-    /// How often in one trial. Default 1.
+    /// The maximum number of retries in one trial. Default 1.
     #[schemars(range(min = 1, max = 10))]
     times: Option<u32>,
-    /// Who takes over at the last time: another `model` of the same agent, or another agent with its
+    /// The agent of the last retry: another `model` of the same agent, or another agent with its
     /// own `type`, `model` and `config`.
     #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
     #[expect(
@@ -65,25 +65,25 @@ pub(super) struct RetryAsWritten {
     fallback: Option<IgnoredAny>,
 }
 
-/// `loop`, as it is written.
+/// `loop` as written in the file.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Loop")]
 pub(super) struct LoopAsWritten {
-    /// How often the agent is started at most.
+    /// The maximum number of starts of the agent.
     #[schemars(range(min = 2, max = 100))]
     iterations: u32,
-    /// A command, run by the shell in the workspace after each iteration: when it succeeds, the
-    /// agent is not started again. What it prints is told to the agent when it is.
+    /// A shell command, run in the workspace after each iteration. The loop ends when it succeeds.
+    /// Otherwise the agent is restarted with the output of the command.
     #[schemars(length(min = 1))]
     check: String,
-    /// How long it may take, in milliseconds. Default 600000.
+    /// The timeout of the command in milliseconds. Default 600000.
     #[schemars(range(min = 1))]
     check_timeout: Option<u64>,
 }
 
 impl PolicySpec {
-    /// The key of the section that says something, if one does.
+    /// The key of the first section that is set.
     pub fn key(&self) -> Option<&'static str> {
         match (&self.retry, &self.check) {
             (Some(_), _) => Some("retry"),
@@ -92,13 +92,13 @@ impl PolicySpec {
         }
     }
 
-    /// The one who takes over.
+    /// The fallback agent.
     pub fn fallback(&self) -> Option<&AgentSpec> {
         self.retry.as_ref()?.fallback.as_deref()
     }
 }
 
-/// Read both keys of the section that `first` was read from.
+/// Reads both keys of the section that `first` was read from.
 pub(super) fn read(
     first: &AgentSpec,
     retry: Option<RetryAsWritten>,
@@ -131,7 +131,7 @@ fn read_retry(first: &AgentSpec, written: RetryAsWritten) -> Result<RetrySpec, V
     };
     let times = written.times.unwrap_or(1);
     if !(1..=MOST_TIMES).contains(&times) {
-        let message = format!("`times` is a number from 1 to {MOST_TIMES}");
+        let message = format!("`times` must be from 1 to {MOST_TIMES}");
         return Err(one(node.fault("times", message)));
     }
     let fallback = match node.get("fallback") {
@@ -145,20 +145,20 @@ fn read_retry(first: &AgentSpec, written: RetryAsWritten) -> Result<RetrySpec, V
     })
 }
 
-/// Another agent, or the same one with another model.
+/// Reads the fallback: another agent, or the same one with another model.
 fn read_fallback(first: &AgentSpec, section: &Node, retry: &Node) -> Result<AgentSpec, Vec<Fault>> {
     let key = retry.key_span_of("fallback");
     let fault = |key: &str, message: String| vec![Fault::new(section.key_span_of(key), message)];
     let own = ["retry", "loop", "name"].into_iter();
     if let Some(own) = own.into_iter().find(|key| section.get(key).is_some()) {
-        return Err(fault(own, format!("a fallback has no `{own}` of its own")));
+        return Err(fault(own, format!("`fallback` cannot set its own `{own}`")));
     }
     if section.get("type").is_some() || section.get("backend").is_some() {
         let spec = agent::read(section, key)?;
         for prompt in ["prompt", "prompt_file"] {
             if spec.config.get(prompt).is_some() {
                 let span = spec.config.key_span_of(prompt);
-                let message = "a fallback is asked what the first agent was asked";
+                let message = "`fallback` cannot set its own prompt";
                 return Err(vec![Fault::new(span, message).with_hint("remove it")]);
             }
         }
@@ -167,10 +167,10 @@ fn read_fallback(first: &AgentSpec, section: &Node, retry: &Node) -> Result<Agen
     if let Value::Map(entries) = &section.value
         && let Some((_, other, _)) = entries.iter().find(|(_, key, _)| key != "model")
     {
-        return Err(fault(other, format!("`{other}` needs a `type` beside it")));
+        return Err(fault(other, format!("`{other}` requires `type`")));
     }
     let Some(model) = section.get("model").and_then(Node::as_str) else {
-        let message = "a fallback names another `model`, or an agent with its `type`";
+        let message = "`fallback` requires `model` or `type`";
         return Err(vec![Fault::new(key, message)]);
     };
     let mut spec = first.clone();
@@ -184,7 +184,7 @@ fn read_loop(section: &Node, written: LoopAsWritten) -> Result<CheckLoop, Fault>
     let empty = Node::empty_map(section.span);
     let node = section.get("loop").unwrap_or(&empty);
     if !(2..=MOST_ITERATIONS).contains(&written.iterations) {
-        let message = format!("`iterations` is a number from 2 to {MOST_ITERATIONS}");
+        let message = format!("`iterations` must be from 2 to {MOST_ITERATIONS}");
         return Err(node.fault("iterations", message));
     }
     if written.check.trim().is_empty() {
@@ -192,7 +192,7 @@ fn read_loop(section: &Node, written: LoopAsWritten) -> Result<CheckLoop, Fault>
     }
     let timeout = written.check_timeout.unwrap_or(DEFAULT_CHECK_MS);
     if timeout == 0 {
-        let message = "`check_timeout` is a number of milliseconds from 1";
+        let message = "`check_timeout` must be at least 1 millisecond";
         return Err(node.fault("check_timeout", message));
     }
     Ok(CheckLoop {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fallback_is_another_model_or_another_agent() {
+    fn fallback_is_another_model_or_agent() {
         let same = "{type: codex, model: big, config: {model: big, prompt: x}, retry: {fallback: {model: small}}}";
         let retry = read_section(same).unwrap().retry.unwrap();
         assert_eq!(retry.times, 1);
@@ -234,34 +234,34 @@ mod tests {
     }
 
     #[test]
-    fn what_would_do_nothing_is_refused() {
+    fn settings_without_effect_are_refused() {
         for (section, expect) in [
             ("retry: {on: []}", "`on` is empty"),
-            ("retry: {times: 0}", "`times` is a number from 1 to 10"),
+            ("retry: {times: 0}", "`times` must be from 1 to 10"),
             (
                 "retry: {fallback: {}}",
-                "a fallback names another `model`, or an agent with its `type`",
+                "`fallback` requires `model` or `type`",
             ),
             (
                 "retry: {fallback: {config: {}}}",
-                "`config` needs a `type` beside it",
+                "`config` requires `type`",
             ),
             (
                 "retry: {fallback: {type: codex, loop: {}}}",
-                "a fallback has no `loop` of its own",
+                "`fallback` cannot set its own `loop`",
             ),
             (
                 "retry: {fallback: {type: codex, config: {prompt: x}}}",
-                "a fallback is asked what the first agent was asked",
+                "`fallback` cannot set its own prompt",
             ),
             (
                 "loop: {iterations: 1, check: x}",
-                "`iterations` is a number from 2 to 100",
+                "`iterations` must be from 2 to 100",
             ),
             ("loop: {iterations: 2, check: ' '}", "`check` is empty"),
             (
                 "loop: {iterations: 2, check: x, check_timeout: 0}",
-                "`check_timeout` is a number of milliseconds from 1",
+                "`check_timeout` must be at least 1 millisecond",
             ),
         ] {
             let yaml = format!("{{type: codex, {section}}}");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// When an agent that makes no progress is ended; `None` is never.
+/// When an agent that makes no progress is ended; `None` means never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProgressLimits {
     /// The longest time without a new event and without a changed file.
@@ -12,7 +12,7 @@ pub struct ProgressLimits {
 }
 
 impl ProgressLimits {
-    /// These limits; where one is not set, that of `other`.
+    /// These limits, with unset ones taken from `other`.
     #[must_use]
     pub fn or(self, other: ProgressLimits) -> ProgressLimits {
         ProgressLimits {

@@ -1,4 +1,4 @@
-//! Recordings of the calls that trials make to models: `record`, `replay` and `on_miss` of `gateway`.
+//! Recordings of the trials' model calls: `record`, `replay` and `on_miss` of `gateway`.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_document::{Fault, Node};
@@ -6,17 +6,17 @@ use proctor_gateway::OnMiss;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Recordings of the calls of trials, a file for each.
+/// Recordings of the trials' model calls, one file each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recordings {
-    /// Whether they are made or played.
+    /// Whether calls are recorded or replayed.
     pub mode: RecordingMode,
-    /// Their folder.
+    /// The directory of the recordings.
     pub folder: Utf8PathBuf,
 }
 
 impl Recordings {
-    /// Whether calls are answered from them.
+    /// Whether calls are answered from recordings.
     pub fn replays(&self) -> bool {
         matches!(self.mode, RecordingMode::Replay(_))
     }
@@ -27,7 +27,8 @@ impl Recordings {
 pub enum RecordingMode {
     /// Calls are recorded.
     Record,
-    /// Calls are answered from recordings; this is what becomes of one that was not recorded.
+    /// Calls are answered from recordings. The value is the handling of calls that were not
+    /// recorded.
     Replay(OnMiss),
 }
 
@@ -40,17 +41,17 @@ pub(super) enum MissAsWritten {
 }
 
 /// The recording settings of a section.
-pub(super) struct Written<'a> {
+pub(super) struct RecordingKeys<'a> {
     pub(super) record: Option<&'a str>,
     pub(super) replay: Option<&'a str>,
     pub(super) on_miss: Option<MissAsWritten>,
 }
 
-impl Written<'_> {
+impl RecordingKeys<'_> {
     /// The resolved settings, with directories relative to the file.
     pub(super) fn read(&self, node: &Node, folder: &Utf8Path) -> Result<Option<Recordings>, Fault> {
         if self.on_miss.is_some() && self.replay.is_none() {
-            let message = "`on_miss` does nothing without `replay`";
+            let message = "`on_miss` has no effect without `replay`";
             return Err(Fault::new(node.key_span_of("on_miss"), message));
         }
         let on_miss = match self.on_miss {
@@ -62,8 +63,10 @@ impl Written<'_> {
             (Some(name), None) => Some((RecordingMode::Record, name)),
             (None, Some(name)) => Some((RecordingMode::Replay(on_miss), name)),
             (Some(_), Some(_)) => {
-                let message = "both `record` and `replay` are given";
-                return Err(node.fault("replay", message).with_hint("keep one"));
+                let message = "`record` and `replay` cannot be combined";
+                return Err(node
+                    .fault("replay", message)
+                    .with_hint("remove one of them"));
             }
         };
         Ok(recordings.map(|(mode, name)| Recordings {

@@ -11,17 +11,17 @@ pub enum Reference {
     Branch(String),
     /// A patch file.
     Patch(Utf8PathBuf),
-    /// A folder that holds all files as they should be.
+    /// A directory with all files of the solution.
     Folder(Utf8PathBuf),
-    /// A script in a folder of its own.
+    /// A script in its own directory.
     Script(Solution),
 }
 
-/// A solution that is a script: `solve.sh` in a folder that the oracle alone gets to see.
+/// A solution script: `solve.sh` in a directory that only the oracle can read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Solution {
     /// The folder.
     pub folder: Utf8PathBuf,
-    /// More environment.
+    /// Additional environment variables.
     pub env: BTreeMap<String, String>,
 }

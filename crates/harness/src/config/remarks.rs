@@ -1,22 +1,22 @@
-//! Remarks about a file that is accepted although parts of it have no effect here. The same remark
-//! about several tasks or agents is one line.
+//! Remarks about parts of a file that are accepted although they have no effect here. The same
+//! remark about several tasks or agents is one line.
 
-/// Names beyond these are counted only.
+/// Further names are only counted.
 const MOST_NAMES: usize = 4;
 
-/// Remarks, in the order in which they came up.
+/// Remarks, in the order of their discovery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Remarks {
     entries: Vec<(String, Vec<String>)>,
 }
 
 impl Remarks {
-    /// Remark on the file as a whole.
+    /// Adds a remark about the whole file.
     pub(crate) fn add(&mut self, text: impl Into<String>) {
         self.entry(text.into());
     }
 
-    /// Remark on one of its tasks or agents.
+    /// Adds a remark about one task or agent.
     pub(crate) fn add_about(&mut self, text: impl Into<String>, name: &str) {
         let names = self.entry(text.into());
         if !names.iter().any(|known| known == name) {
@@ -33,7 +33,7 @@ impl Remarks {
         &mut self.entries[at].1
     }
 
-    /// One line for each.
+    /// The lines to print, one for each remark.
     pub(crate) fn lines(&self) -> Vec<String> {
         let line = |(text, names): &(String, Vec<String>)| match names.as_slice() {
             [] => text.clone(),
@@ -43,7 +43,7 @@ impl Remarks {
     }
 }
 
-/// The first few of these names, and how many more there are.
+/// The first few names, and the number of the others.
 fn some(names: &[String]) -> String {
     let shown = &names[..names.len().min(MOST_NAMES)];
     match names.len() - shown.len() {
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_remark_is_one_line_with_the_names() {
+    fn equal_remarks_are_merged_with_their_names() {
         let mut remarks = Remarks::default();
         remarks.add("whole");
         for name in ["a", "b", "c", "a", "d", "e"] {

@@ -1,29 +1,28 @@
-//! Where the code of a task comes from: a URL or a folder.
+//! The source of a task's code: a URL or a directory.
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_record::{fs::named, platform};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::{fs::named, platform};
-
-/// The commits that an agent sees besides the one that it starts from. Later ones, other branches
-/// and tags are never there.
+/// The commits that an agent can see in addition to the start commit. Later commits, other branches
+/// and tags are never included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum History {
-    /// None: the workspace has one commit.
+    /// No further commits: the workspace has one commit.
     #[default]
     None,
-    /// All commits that it comes from.
+    /// All ancestors of the start commit.
     Full,
 }
 
 /// A repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Repo {
-    /// Something git fetches: `https`, `http`, `ssh`, `file`, or `git@host:path`.
+    /// A URL for git: `https`, `http`, `ssh`, `file`, or `git@host:path`.
     Url(String),
-    /// A folder on this machine.
+    /// A directory on this machine.
     Path(Utf8PathBuf),
 }
 
@@ -39,9 +38,11 @@ impl std::fmt::Display for Repo {
 const SCHEMES: [&str; 4] = ["https", "http", "ssh", "file"];
 
 impl Repo {
-    /// Read `repo` of a test case in `folder`; the error says what is wrong with it.
+    /// Parses `repo` of a test case in `folder`.
     pub(crate) fn parse(text: &str, folder: &Utf8Path) -> Result<Repo, String> {
-        if text.trim().is_empty() {
+        // A text over several lines of YAML may end in a space.
+        let text = text.trim();
+        if text.is_empty() {
             return Err("it is empty".to_owned());
         }
         if text.chars().any(char::is_control) {
@@ -61,13 +62,13 @@ impl Repo {
         match std::fs::metadata(&path) {
             Ok(about) if about.is_dir() => Ok(Repo::Path(path)),
             Ok(_) => Err(format!("{path} is not a folder")),
-            Err(_) => Err(format!("there is no folder {path}")),
+            Err(_) => Err(format!("folder not found: {path}")),
         }
     }
 }
 
 impl Repo {
-    /// The names of it: the full name, and its last part.
+    /// The names of the repository: the full name, and its last part.
     pub(crate) fn names(&self) -> Vec<String> {
         let whole = self.to_string();
         let whole_with_slashes = platform::slashed(&whole);
@@ -106,18 +107,18 @@ fn scp_host(text: &str) -> Option<&str> {
     (plain && !path.is_empty() && !path.starts_with(':')).then_some(host)
 }
 
-/// ssh takes a host that starts with a dash for an option.
+/// Checks a host name. ssh treats a host that starts with a dash as an option.
 fn check_host(host: &str) -> Result<(), String> {
     if host.is_empty() {
         return Err("the URL has no host".to_owned());
     }
     if host.starts_with('-') || host.contains(char::is_whitespace) {
-        return Err(format!("`{host}` is not a host name"));
+        return Err(format!("invalid host name `{host}`"));
     }
     Ok(())
 }
 
-/// Faults of a branch or commit that is passed to git.
+/// Checks a branch or commit that is passed to git.
 pub(crate) fn revision_problem(text: &str) -> Option<&'static str> {
     if text.is_empty() {
         Some("it is empty")
@@ -135,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_and_scp_addresses_are_taken_as_they_are() {
+    fn urls_and_scp_addresses_are_kept_unchanged() {
         for text in [
             "https://github.com/a/b.git",
             "http://127.0.0.1:8080/a",
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_git_could_take_for_something_else_is_refused() {
+    fn ambiguous_repositories_are_refused() {
         for text in [
             "",
             " ",
@@ -163,7 +164,7 @@ mod tests {
             "a@b::c",
             "~/code",
             "--upload-pack=id",
-            "https://host/\n",
+            "https://ho\nst/",
         ] {
             assert!(Repo::parse(text, "/nowhere".into()).is_err(), "{text:?}");
         }
@@ -171,7 +172,7 @@ mod tests {
 
     #[cfg(windows)]
     #[test]
-    fn a_folder_on_a_drive_is_no_address() {
+    fn windows_path_is_not_an_scp_address() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().to_str().unwrap();
         assert_eq!(&folder[1..3], r":\");
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_revision_is_no_option() {
+    fn revision_cannot_be_an_option() {
         assert_eq!(revision_problem("feature/x"), None);
         assert!(revision_problem("--force").is_some());
         assert!(revision_problem("a b").is_some());

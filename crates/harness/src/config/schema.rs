@@ -1,13 +1,14 @@
-//! The JSON Schema of test cases and suites, for editors: what `agent.config` may hold follows
-//! from `agent.type`.
+//! The JSON Schema of test cases and suites, for editors: the keys of `agent.config` depend on
+//! `agent.type`.
 
+use proctor_agents::agent::Adapter;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
 use super::{agent::AUTO, eval::EvalCase, suite::Suite, testcase::TestCase};
-use crate::agent::Adapter;
 
-/// The schema of what users write: a suite if it names agents or tasks, else a test case.
+/// The schema of configuration files: a suite if the file names agents or tasks, otherwise a test
+/// case.
 pub fn schema_for_config(adapters: &[&dyn Adapter]) -> Value {
     let mut case = schema_for_testcase(adapters);
     let generator = SchemaSettings::draft2020_12().into_generator();
@@ -17,7 +18,7 @@ pub fn schema_for_config(adapters: &[&dyn Adapter]) -> Value {
     let mut defs = case["$defs"].take();
     let mut agent = defs["Agent"].clone();
     agent["properties"]["name"] = json!({
-        "description": "Its name, in results and filters; its type when left out.",
+        "description": "The agent's name in results and filters. Default: its type.",
         "type": "string",
         "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
     });
@@ -43,11 +44,11 @@ pub fn schema_for_config(adapters: &[&dyn Adapter]) -> Value {
     })
 }
 
-/// The schema of what `proctor eval` reads.
+/// The schema of files for `proctor eval`.
 pub fn schema_for_eval() -> Value {
     let generator = SchemaSettings::draft2020_12().into_generator();
     let mut schema = generator.into_root_schema_for::<EvalCase>().to_value();
-    schema["title"] = json!("Proctor evaluation of work that is done already");
+    schema["title"] = json!("Proctor evaluation of existing work");
     let entry = schema["properties"]["evaluators"]["items"].take();
     schema["properties"]["evaluators"]["items"] = json!({
         "anyOf": [{ "type": "string" }, entry],
@@ -69,7 +70,7 @@ fn schema_for_testcase(adapters: &[&dyn Adapter]) -> Value {
     let names = configs.iter().map(|(name, _)| *name);
     let names: Vec<&str> = names.chain([AUTO]).collect();
     agent["properties"]["type"] = json!({
-        "description": "The adapter; `auto` is the first that is installed.",
+        "description": "The adapter; `auto` is the first installed one.",
         "type": "string",
         "enum": names,
     });
@@ -78,7 +79,7 @@ fn schema_for_testcase(adapters: &[&dyn Adapter]) -> Value {
         .into_iter()
         .map(|(name, config)| choice(name, &config))
         .collect();
-    // A bare name stands for `{name: …}`.
+    // A plain name is short for `{name: …}`.
     let entry = schema["properties"]["evaluators"]["items"].take();
     schema["properties"]["evaluators"]["items"] = json!({
         "anyOf": [{ "type": "string" }, entry],
@@ -102,7 +103,7 @@ fn choice(name: &str, config: &schemars::Schema) -> Value {
     json!({ "if": condition, "then": { "properties": { "config": config } } })
 }
 
-/// A key without a value is refused, so `null` is not among the types of an optional key.
+/// Removes `null` from the types of optional keys: a key without a value is refused.
 fn drop_null(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
@@ -133,12 +134,12 @@ mod tests {
     use schemars::{JsonSchema, Schema, SchemaGenerator};
 
     use super::*;
-    use crate::agent::{Agent, AgentSection};
+    use proctor_agents::agent::{Agent, AgentSection};
 
     struct Fake;
 
     #[derive(JsonSchema)]
-    #[expect(dead_code, reason = "stands for its schema")]
+    #[expect(dead_code, reason = "used for its schema")]
     struct FakeConfig {
         prompt: Option<String>,
     }
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_config_of_the_agent_follows_its_type() {
+    fn schema_of_agent_config_depends_on_its_type() {
         let schema = schema_for_testcase(&[&Fake]);
         let agent = &schema["$defs"]["Agent"];
         assert_eq!(agent["properties"]["type"]["enum"], json!(["fake", "auto"]));

@@ -1,9 +1,11 @@
-//! Project settings: `.youbencharc` in HOME and in the working directory, the nearer one first.
+//! Project settings: `.youbencharc` in HOME and in the working directory. The working directory
+//! takes precedence.
 
 use std::collections::BTreeMap;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use proctor_document::{ConfigError, Fault, Node, Span, Value};
+use proctor_agents::{self as agents, ADAPTERS};
+use proctor_document::{ConfigError, Fault, Node, Span, Value, unknown_name};
 use proctor_gateway::Price;
 use serde::Deserialize;
 
@@ -15,37 +17,66 @@ use super::{
     source::Source,
 };
 
-const FILE_NAMES: [&str; 3] = [".youbencharc", ".youbencharc.yaml", ".youbencharc.json"];
-/// Settings that youBencha knows and that nothing here reads yet.
-const NOT_YET: [&str; 3] = ["output_dir", "log_level", "evaluators"];
+const FILE_NAMES: [&str; 7] = [
+    ".youbencharc",
+    ".youbencharc.yaml",
+    ".youbencharc.yml",
+    ".youbencharc.json",
+    ".youbencha.yaml",
+    ".youbencha.yml",
+    ".youbencha.json",
+];
 
 /// The merged settings files.
 #[derive(Clone, Default, PartialEq)]
 pub struct Settings {
-    /// Where workspaces are made.
+    /// The parent directory of workspaces.
     pub workspace_dir: Option<Utf8PathBuf>,
+    /// Where `proctor eval` puts results.
+    pub output_dir: Option<Utf8PathBuf>,
+    /// How much is shown of a run's progress.
+    pub log_level: Option<LogLevel>,
     /// Values for `${NAME}`.
     pub variables: BTreeMap<String, String>,
-    /// Time limit of test cases that set none; 0 is none.
+    /// Time limit of test cases without one; 0 means no limit.
     pub timeout_ms: Option<u64>,
-    /// Model of test cases that name none.
+    /// Model of test cases without one.
     pub model: Option<String>,
-    /// Which adapters `agent.type: auto` tries, and in which order; Proctor's own when empty.
+    /// The agent of commands that need one and are given none.
+    pub agent_type: Option<String>,
+    /// The adapters that `agent.type: auto` tries, in order. Empty: Proctor's default order.
     pub order: Vec<String>,
-    /// Which workspaces are kept when their trials are over.
+    /// Which workspaces of finished trials are kept.
     pub keep_workspace: Option<KeepWorkspace>,
-    /// Prices that win over the built-in ones, the nearer over the farther.
+    /// Prices that override the built-in ones; the working directory's override those of HOME.
     pub prices: Vec<Price>,
 }
 
-/// Values of variables stay out of debug output.
+/// How much is shown of a run's progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    /// Every event, on its own line.
+    Debug,
+    /// As usual.
+    Info,
+    /// No progress.
+    Warn,
+    /// No progress.
+    Error,
+}
+
+/// Omits the values of variables.
 impl std::fmt::Debug for Settings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Settings")
             .field("workspace_dir", &self.workspace_dir)
+            .field("output_dir", &self.output_dir)
+            .field("log_level", &self.log_level)
             .field("variables", &self.variables.keys())
             .field("timeout_ms", &self.timeout_ms)
             .field("model", &self.model)
+            .field("agent_type", &self.agent_type)
             .field("order", &self.order)
             .field("keep_workspace", &self.keep_workspace)
             .field("prices", &self.prices)
@@ -57,6 +88,9 @@ impl std::fmt::Debug for Settings {
 #[serde(deny_unknown_fields)]
 struct SettingsAsWritten {
     workspace_dir: Option<String>,
+    output_dir: Option<String>,
+    log_level: Option<LogLevel>,
+    evaluators: Option<EvaluatorSettings>,
     variables: Option<BTreeMap<String, String>>,
     timeout_ms: Option<u64>,
     #[serde(default, deserialize_with = "word_or_flag")]
@@ -66,12 +100,22 @@ struct SettingsAsWritten {
     prices: Option<String>,
 }
 
+/// youBencha's limits of evaluators.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EvaluatorSettings {
+    /// The most evaluators at the same time. Any limit holds: evaluators run one after the other.
+    max_concurrent: Option<u64>,
+}
+
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AgentSettings {
+    #[serde(rename = "type")]
+    kind: Option<String>,
     timeout_ms: Option<u64>,
     model: Option<String>,
-    /// Which adapters `type: auto` tries, and in which order.
+    /// The adapters that `type: auto` tries, in order.
     order: Option<Vec<String>>,
 }
 
@@ -84,44 +128,50 @@ impl Settings {
     ) -> Result<Settings, ConfigError> {
         let mut settings = Settings::default();
         for folder in home.into_iter().chain([cwd]) {
-            if let Some(path) = find(folder)? {
+            if let Some(path) = Settings::file_in(folder)? {
                 settings.apply(read(&path, folder, env)?);
             }
         }
         Ok(settings)
     }
 
-    /// Lay `nearer` over these settings.
+    /// The settings file of a directory. Two files are an error, because their precedence would be
+    /// undefined.
+    pub fn file_in(folder: &Utf8Path) -> Result<Option<Utf8PathBuf>, ConfigError> {
+        let mut there = FILE_NAMES
+            .iter()
+            .map(|name| folder.join(name))
+            .filter(|path| path.exists());
+        let first = there.next();
+        match (first, there.next()) {
+            (Some(first), Some(second)) => {
+                let message = format!("{second} exists, too; only one settings file is allowed");
+                Err(ConfigError {
+                    path: first,
+                    text: None,
+                    faults: vec![
+                        Fault::new(Span::default(), message).with_hint("remove one of them"),
+                    ],
+                })
+            }
+            (first, _) => Ok(first),
+        }
+    }
+
+    /// Overrides these settings with `nearer`.
     fn apply(&mut self, nearer: Settings) {
         self.variables.extend(nearer.variables);
         self.workspace_dir = nearer.workspace_dir.or(self.workspace_dir.take());
+        self.output_dir = nearer.output_dir.or(self.output_dir.take());
+        self.log_level = nearer.log_level.or(self.log_level);
         self.timeout_ms = nearer.timeout_ms.or(self.timeout_ms);
         self.model = nearer.model.or(self.model.take());
+        self.agent_type = nearer.agent_type.or(self.agent_type.take());
         if !nearer.order.is_empty() {
             self.order = nearer.order;
         }
         self.keep_workspace = nearer.keep_workspace.or(self.keep_workspace);
         self.prices.extend(nearer.prices);
-    }
-}
-
-/// The settings file of a folder; two of them would leave it open which one counts.
-fn find(folder: &Utf8Path) -> Result<Option<Utf8PathBuf>, ConfigError> {
-    let mut there = FILE_NAMES
-        .iter()
-        .map(|name| folder.join(name))
-        .filter(|path| path.exists());
-    let first = there.next();
-    match (first, there.next()) {
-        (Some(first), Some(second)) => {
-            let message = format!("there is also {second}; only one of them can count");
-            Err(ConfigError {
-                path: first,
-                text: None,
-                faults: vec![Fault::new(Span::default(), message).with_hint("remove one of them")],
-            })
-        }
-        (first, _) => Ok(first),
     }
 }
 
@@ -135,11 +185,11 @@ fn read(
         project: &none,
         env,
     };
-    let (source, mut root) = Source::read(path, &variables)?;
+    let (source, root) = Source::read(path, &variables)?;
     if root.value == Value::Null {
         return Ok(Settings::default());
     }
-    let mut faults = refuse(&mut root);
+    let mut faults = Vec::new();
     let written: SettingsAsWritten = root.read().unwrap_or_else(|fault| {
         faults.push(fault);
         SettingsAsWritten::default()
@@ -157,35 +207,38 @@ fn read(
     let agent = written.agent.unwrap_or_default();
     Ok(Settings {
         workspace_dir: written.workspace_dir.map(|dir| folder.join(dir)),
+        output_dir: written.output_dir.map(|dir| folder.join(dir)),
+        log_level: written.log_level,
         variables: written.variables.unwrap_or_default(),
         timeout_ms: agent.timeout_ms.or(written.timeout_ms),
         model: agent.model,
+        agent_type: agent.kind,
         order: agent.order.unwrap_or_default(),
         keep_workspace: written.keep_workspace,
         prices,
     })
 }
 
-fn refuse(root: &mut Node) -> Vec<Fault> {
-    NOT_YET
-        .iter()
-        .filter_map(|key| root.remove(key))
-        .map(|(span, key, _)| {
-            Fault::new(span, format!("`{key}` is not supported yet"))
-                .with_hint("remove it: a setting that does nothing is an error")
-        })
-        .collect()
-}
-
 fn check(written: &SettingsAsWritten, root: &Node) -> Vec<Fault> {
     let mut faults = Vec::new();
-    let agent_timeout = written.agent.as_ref().and_then(|agent| agent.timeout_ms);
-    if written.timeout_ms.is_some() && agent_timeout.is_some() {
-        let span = root.key_span_of("timeout_ms");
-        faults.push(
-            Fault::new(span, "`timeout_ms` has no effect beside `agent.timeout_ms`")
-                .with_hint("keep one of them"),
-        );
+    let most = written.evaluators.as_ref().and_then(|it| it.max_concurrent);
+    if most == Some(0) {
+        let evaluators = root.get("evaluators").unwrap_or(root);
+        faults.push(evaluators.fault("max_concurrent", "`max_concurrent` is at least 1"));
+    }
+    let agent_type = written
+        .agent
+        .as_ref()
+        .and_then(|agent| agent.kind.as_deref());
+    if let Some(kind) = agent_type.filter(|kind| agents::find(kind).is_none()) {
+        let agent = root.get("agent").unwrap_or(root);
+        let known: Vec<&str> = ADAPTERS.iter().map(|adapter| adapter.name()).collect();
+        faults.push(unknown_name(
+            agent.span_of("type"),
+            "agent type",
+            kind,
+            &known,
+        ));
     }
     for name in written.variables.iter().flat_map(BTreeMap::keys) {
         if !interpolate::is_name(name) {
@@ -193,8 +246,8 @@ fn check(written: &SettingsAsWritten, root: &Node) -> Vec<Fault> {
                 .get("variables")
                 .map_or(root.span, |map| map.key_span_of(name));
             faults.push(
-                Fault::new(span, format!("`{name}` cannot be used as `${{{name}}}`"))
-                    .with_hint("a name has letters, digits and `_`, and starts with no digit"),
+                Fault::new(span, format!("invalid variable name `{name}`"))
+                    .with_hint("use letters, digits and `_`; do not start with a digit"),
             );
         }
     }
@@ -206,8 +259,13 @@ fn check(written: &SettingsAsWritten, root: &Node) -> Vec<Fault> {
         let agent = root.get("agent").unwrap_or(root);
         faults.push(agent.fault("order", message));
     }
-    if written.workspace_dir.as_deref().is_some_and(str::is_empty) {
-        faults.push(root.fault("workspace_dir", "`workspace_dir` is empty"));
+    for (key, dir) in [
+        ("workspace_dir", &written.workspace_dir),
+        ("output_dir", &written.output_dir),
+    ] {
+        if dir.as_deref().is_some_and(str::is_empty) {
+            faults.push(root.fault(key, format!("`{key}` is empty")));
+        }
     }
     faults
 }
@@ -254,12 +312,12 @@ mod tests {
     }
 
     #[test]
-    fn no_file_is_no_error() {
+    fn missing_file_is_accepted() {
         assert_eq!(Folders::new().load(), Ok(Settings::default()));
     }
 
     #[test]
-    fn the_working_directory_comes_before_home() {
+    fn working_directory_takes_precedence_over_home() {
         let folders = Folders::new();
         let home = "variables: {A: home, B: home}\nworkspace_dir: w\nagent: {model: opus}\ntimeout_ms: 1\n";
         std::fs::write(folders.home.join(".youbencharc"), home).unwrap();
@@ -275,29 +333,34 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_do_nothing_are_refused() {
-        assert_snapshot!(Folders::refusal("log_level: debug\noutput_dir: x\n"), @"
-        .youbencharc:1:1: `log_level` is not supported yet
-         1 | log_level: debug
-           | ^^^^^^^^^
-        hint: remove it: a setting that does nothing is an error
+    fn every_key_of_youbencha_is_understood() {
+        let folders = Folders::new();
+        let text = "workspace_dir: w\noutput_dir: o\ntimeout_ms: 1\nlog_level: warn\nkeep_workspace: true\nvariables: {A: b}\nagent: {type: copilot-cli, timeout_ms: 2, model: gpt-5}\nevaluators: {max_concurrent: 4}\n";
+        std::fs::write(folders.cwd.join(".youbencha.yml"), text).unwrap();
+        let settings = folders.load().unwrap();
+        assert_eq!(settings.output_dir, Some(folders.cwd.join("o")));
+        assert_eq!(settings.log_level, Some(LogLevel::Warn));
+        // The limit of agents is the more specific one.
+        assert_eq!(settings.timeout_ms, Some(2));
+        assert_eq!(settings.agent_type.as_deref(), Some("copilot-cli"));
+    }
 
-        .youbencharc:2:1: `output_dir` is not supported yet
-         2 | output_dir: x
-           | ^^^^^^^^^^
-        hint: remove it: a setting that does nothing is an error
-        ");
-        assert_snapshot!(Folders::refusal("timeout_ms: 1\nagent: {timeout_ms: 2}\n"), @"
-        .youbencharc:1:1: `timeout_ms` has no effect beside `agent.timeout_ms`
-         1 | timeout_ms: 1
-           | ^^^^^^^^^^
-        hint: keep one of them
-        ");
+    #[test]
+    fn invalid_settings_are_refused() {
+        for (text, word) in [
+            ("log_level: loud\n", "loud"),
+            ("agent: {type: copilot}\n", "copilot-cli"),
+            ("evaluators: {max_concurrent: 0}\n", "at least 1"),
+            ("output_dir: ''\n", "`output_dir` is empty"),
+        ] {
+            let refusal = Folders::refusal(text);
+            assert!(refusal.contains(word), "{text}: {refusal}");
+        }
         assert_snapshot!(Folders::refusal("variables: {my-name: x}\n"), @"
-        .youbencharc:1:13: `my-name` cannot be used as `${my-name}`
+        .youbencharc:1:13: invalid variable name `my-name`
          1 | variables: {my-name: x}
            |             ^^^^^^^
-        hint: a name has letters, digits and `_`, and starts with no digit
+        hint: use letters, digits and `_`; do not start with a digit
         ");
         assert_snapshot!(Folders::refusal("variables: {PORT: 80}\n"), @"
         .youbencharc:1:19: expected a string, found the whole number 80
@@ -314,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn two_files_in_one_folder_are_refused() {
+    fn two_settings_files_in_one_directory_are_refused() {
         let folders = Folders::new();
         std::fs::write(folders.cwd.join(".youbencharc"), "").unwrap();
         assert_eq!(folders.load(), Ok(Settings::default()));
@@ -323,7 +386,7 @@ mod tests {
             folders
                 .load()
                 .unwrap_err()
-                .contains("only one of them can count")
+                .contains("only one settings file is allowed")
         );
     }
 }

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use camino::Utf8Path;
 use proctor_document::{ConfigError, Fault, Node, Value};
+use proctor_record::fs::named;
 
 use super::{
     evaluator::{self, EvaluatorSpec, Refused},
@@ -12,14 +13,13 @@ use super::{
     settings::Settings,
     source::Source,
 };
-use crate::fs::named;
 
-/// Open a file and read it.
+/// Opens a file and reads it.
 pub(super) fn open<T>(
     path: &Utf8Path,
     env: &BTreeMap<String, String>,
     settings: &Settings,
-    read: impl FnOnce(&Node, &evaluator::Context<'_>) -> Result<T, Refused>,
+    read: impl FnOnce(&Node, &evaluator::EvaluatorContext<'_>) -> Result<T, Refused>,
 ) -> Result<T, ConfigError> {
     let variables = Variables {
         project: &settings.variables,
@@ -28,7 +28,7 @@ pub(super) fn open<T>(
     let (source, root) = Source::read(path, &variables)?;
     let source = Arc::new(source);
     let folder = named::absolute(path.parent().unwrap_or(Utf8Path::new("")));
-    let context = evaluator::Context {
+    let context = evaluator::EvaluatorContext {
         source: &source,
         folder: &folder,
         variables: &variables,
@@ -39,16 +39,16 @@ pub(super) fn open<T>(
     })
 }
 
-/// The evaluators; faults of the list join `faults`, and a definition file counts only when
-/// there are none.
+/// Reads the evaluators. Faults of the list are added to `faults`; definition files are read only
+/// if there are none.
 pub(super) fn evaluators(
     root: &Node,
-    context: &evaluator::Context<'_>,
+    context: &evaluator::EvaluatorContext<'_>,
     faults: &mut Vec<Fault>,
 ) -> Result<Vec<EvaluatorSpec>, Refused> {
     let items = match root.get("evaluators").map(|node| &node.value) {
         Some(Value::List(items)) => items.as_slice(),
-        // Left out or no list at all: reading the whole test case says so.
+        // Reading the whole test case reports a list that is missing or has a wrong type.
         _ => return Ok(Vec::new()),
     };
     if items.is_empty() {

@@ -1,16 +1,16 @@
-//! One config file: its path and text, and how complaints about it are made. A value that came
-//! in through `${NAME}` may be a secret; complaints show `${NAME}` in its place.
+//! One config file: its path, text and error messages. Values inserted for `${NAME}` may be
+//! secrets; messages show `${NAME}` instead.
 
 use camino::{Utf8Path, Utf8PathBuf};
-use proctor_document::{ConfigError, Fault, Format, MAX_FILE_BYTES, Node, Span};
+use proctor_document::{ConfigError, Fault, FaultKind, Format, MAX_FILE_BYTES, Node, Span};
+use proctor_record::fs::hex;
 use sha2::{Digest, Sha256};
 
 use super::interpolate::{self, UnsetByAgent, Variables};
-use crate::fs::hex;
 
 /// Shorter values are not masked: they are not secrets, and masking them would garble messages.
 const SHORTEST_SECRET: usize = 4;
-/// A message can quote a whole prompt; so much of it is shown.
+/// The maximum length of a message, which may quote a whole prompt.
 const MAX_MESSAGE_CHARS: usize = 500;
 
 /// A config file that was read.
@@ -21,7 +21,7 @@ pub struct Source {
     inserted: Vec<(String, String)>,
 }
 
-/// Values of variables stay out of debug output.
+/// Omits the values of variables.
 impl std::fmt::Debug for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Source")
@@ -31,14 +31,14 @@ impl std::fmt::Debug for Source {
 }
 
 impl Source {
-    /// Read a file and its tree, variables filled in.
+    /// Reads a file and its tree, with variables replaced.
     pub(crate) fn read(
         path: &Utf8Path,
         variables: &Variables<'_>,
     ) -> Result<(Source, Node), ConfigError> {
         let (mut source, mut root) = Source::parse(path, read_text(path)?)?;
         let filled = match path.extension() {
-            // Harbor's files have variables in tables of environment and nowhere else.
+            // Harbor's files have variables only in environment tables.
             Some("toml") => interpolate::fill_env(&mut root, &source.text, variables),
             _ => interpolate::fill(&mut root, &source.text, variables),
         };
@@ -50,8 +50,8 @@ impl Source {
         }
     }
 
-    /// Fill the variables of a suite in. Those that only some agents need and that have no value are returned: they
-    /// are errors once such an agent runs.
+    /// Replaces the variables of a suite. Returns unset variables of agents: they are errors only
+    /// if the agent runs.
     pub(super) fn fill_suite(
         &mut self,
         root: &mut Node,
@@ -78,12 +78,12 @@ impl Source {
         Ok((source, root))
     }
 
-    /// The file.
+    /// The path of the file.
     pub fn path(&self) -> &Utf8Path {
         &self.path
     }
 
-    /// Its text.
+    /// The text of the file.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -97,9 +97,12 @@ impl Source {
     pub fn error(&self, faults: Vec<Fault>) -> ConfigError {
         let mut shown: Vec<Fault> = Vec::with_capacity(faults.len());
         for mut fault in faults {
+            if let Some(hint) = hint_for(&fault) {
+                fault.hint = Some(hint.to_owned());
+            }
             fault.message = self.presentable(&fault.message);
             fault.hint = fault.hint.map(|hint| self.presentable(&hint));
-            // An alias brings the same fault in more than once.
+            // An alias can repeat the same fault.
             if !shown.contains(&fault) {
                 shown.push(fault);
             }
@@ -112,8 +115,8 @@ impl Source {
         }
     }
 
-    /// A message that is safe to show: names instead of values, and cropped to fit a screen.
-    /// Masking comes first, because a part of a value would not be recognized.
+    /// A message that is safe to show: names instead of values, cropped to fit a screen. Masking
+    /// comes first, because part of a value would not be recognized.
     fn presentable(&self, text: &str) -> String {
         let mut shown = text.to_owned();
         for (value, name) in &self.inserted {
@@ -127,6 +130,22 @@ impl Source {
             Some((end, _)) => format!("{}…", &shown[..end]),
             None => shown,
         }
+    }
+}
+
+/// The hint for an unknown key whose setting has another name or another place.
+fn hint_for(fault: &Fault) -> Option<&'static str> {
+    const BUDGET: &str = "limit the cost with `gateway: {budget_usd: N}` for each trial, or `run_budget_usd` (`--max-cost`) for the run";
+    const SUITES: &str =
+        "it is a key of suites; for a test case, pass it as an option of `proctor run`";
+    let FaultKind::UnknownKey(key) = &fault.kind else {
+        return None;
+    };
+    match key.as_str() {
+        "max_cost" | "max_cost_usd" | "max_budget" | "max_budget_usd" | "cost_limit"
+        | "max_price" | "budget" | "budget_usd" | "run_budget_usd" => Some(BUDGET),
+        "trials" | "parallel" | "sandbox" | "network" => Some(SUITES),
+        _ => None,
     }
 }
 

@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_document::{ConfigError, Fault, Node, Span, keys_of};
+use proctor_record::fs::{is_safe_name, named};
+use proctor_sandbox::SandboxKind;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -19,91 +21,88 @@ use super::{
     task_entry::TaskEntry,
     thunderdome::{self, SuiteEnv},
 };
-use crate::{
-    fs::{is_safe_name, named},
-    sandbox::SandboxKind,
-};
 
 const MAX_NAME: usize = 100;
 /// Keys that make a file a suite.
 const SUITE_KEYS: [&str; 3] = ["agents", "tasks", "orchestrators"];
-/// Keys that are understood and not there yet.
-const NOT_YET: [&str; 1] = ["max_cost"];
+/// A key that would be misleading to ignore in a file of Thunderdome's.
+const BUDGET_KEY: &str = "max_cost";
 /// A suite as written.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Suite {
-    /// The schema that an editor checks the file against.
+    /// The JSON Schema that editors use to check the file.
     #[serde(rename = "$schema")]
     #[expect(
         dead_code,
         reason = "for editors; named here so that it is a known key"
     )]
     schema: Option<String>,
-    /// The contenders: an `agent` section each, with a `name`.
+    /// The agents: an `agent` section each, with a `name`.
     #[schemars(with = "Option<Vec<serde_json::Map<String, serde_json::Value>>>")]
     pub(super) agents: Option<Vec<Node>>,
-    /// Contenders as Thunderdome writes them: adapter scripts.
+    /// Agents in Thunderdome's format: adapter scripts.
     #[schemars(with = "Option<Vec<thunderdome::Orchestrator>>")]
     pub(super) orchestrators: Option<Vec<Node>>,
-    /// What they are asked.
+    /// The tasks.
     #[schemars(with = "Vec<TaskEntry>", length(min = 1))]
     pub(super) tasks: Option<Vec<Node>>,
-    /// How often each agent does each task.
+    /// The number of trials of each agent on each task.
     #[schemars(range(min = 1, max = 1000))]
     pub(super) trials: Option<u32>,
-    /// How many trials run at the same time.
+    /// The maximum number of concurrent trials.
     #[schemars(range(min = 1, max = 256))]
     pub(super) parallel: Option<usize>,
-    /// Where results go.
+    /// The location of results.
     pub(super) results: Option<ResultsSection>,
-    /// Which workspaces of finished trials are kept whole: those that the diff cannot restore (`needed`)
-    /// unless given.
+    /// Which workspaces of finished trials are kept. Default: those that the diff cannot restore
+    /// (`needed`).
     pub(super) keep_workspace: Option<KeepWorkspace>,
-    /// Who runs the trials: `local`, `slurm`, or a map.
+    /// The executor of the trials: `local`, `slurm`, or a map.
     #[schemars(with = "Option<executor::ExecutorChoice>")]
     pub(super) executor: Option<Node>,
-    /// Where trials execute: `local`, `docker`, or a map.
+    /// The sandbox of the trials: `local`, `docker`, or a map.
     #[schemars(with = "Option<execution::SandboxChoice>")]
     pub(super) sandbox: Option<Node>,
-    /// What a trial may take (needs containers), and when an agent that does not get on is ended.
+    /// Resource limits of a trial (require containers), and limits for agents that make no
+    /// progress.
     #[schemars(with = "Option<execution::LimitsAsWritten>")]
     pub(super) limits: Option<Node>,
-    /// What a trial may reach; needs containers.
+    /// The network access of a trial; requires containers.
     #[schemars(with = "Option<execution::NetworkChoice>")]
     pub(super) network: Option<Node>,
-    /// How much is asked of each provider at the same time.
+    /// Limits on concurrent trials by provider.
     #[schemars(with = "Option<BTreeMap<String, execution::ProviderAsWritten>>")]
     pub(super) providers: Option<Node>,
-    /// The gateway that agents reach models through.
+    /// The gateway for model requests.
     #[schemars(with = "Option<execution::GatewayAsWritten>")]
     pub(super) gateway: Option<Node>,
-    /// The gateway as Thunderdome writes it.
+    /// The gateway in Thunderdome's format.
     #[schemars(with = "Option<thunderdome::ProxyAsWritten>")]
     pub(super) proxy: Option<Node>,
-    /// Keys of providers, and what agents may see of them.
+    /// API keys of providers, and the variables that agents can see.
     #[schemars(with = "Option<thunderdome::SecretsAsWritten>")]
     pub(super) secrets: Option<Node>,
 }
 
-/// Where results go.
+/// The location of results.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ResultsSection {
-    /// The folder; `./results` beside the suite when left out.
+    /// The directory. Default: `./results` next to the suite.
     dir: String,
 }
 
-/// A contender of a suite.
+/// An agent of a suite.
 #[derive(Clone, Debug)]
 pub struct SuiteAgent {
     /// Its name, in results and filters.
     pub name: String,
     /// Its section.
     pub spec: AgentSpec,
-    /// The variables without a value in its section: errors once it runs.
+    /// The unset variables of its section: errors only if the agent runs.
     pub unset: Vec<Unset>,
-    /// Whether it stands under `orchestrators`.
+    /// Whether it is listed under `orchestrators`.
     pub is_orchestrator: bool,
 }
 
@@ -112,7 +111,7 @@ pub fn is_suite(path: &Utf8Path) -> bool {
     SuiteFile::open(path).is_some()
 }
 
-/// Where the results of a suite go, read without the rest of it; `None` when it does not say.
+/// The results directory of a suite, without reading the rest; `None` if it is not set.
 pub fn results_dir_of(path: &Utf8Path) -> Option<Utf8PathBuf> {
     let file = SuiteFile::read(path).ok()?;
     let dir = file.root.get("results")?.get("dir")?.as_str()?.to_owned();
@@ -120,7 +119,7 @@ pub fn results_dir_of(path: &Utf8Path) -> Option<Utf8PathBuf> {
     Some(named::absolute(&folder.join(dir)))
 }
 
-/// A suite as written, without its tasks: they are in files of their own.
+/// A suite as written, without its tasks, which have their own files.
 pub struct SuiteConfig {
     pub(crate) agents: Vec<SuiteAgent>,
     pub(crate) tasks: Vec<(Node, TaskEntry)>,
@@ -142,27 +141,27 @@ pub struct SuiteConfig {
     pub(crate) faults: Vec<Fault>,
 }
 
-/// A file that is parsed once: to find out whether it is a suite, for its environment and for all the rest.
+/// A suite file that is parsed once for all purposes: its kind, its environment and its content.
 pub struct SuiteFile {
     source: Source,
     root: Node,
 }
 
 impl SuiteFile {
-    /// Parse the file at `path` if it is a suite rather than a test case. A file that cannot be parsed is not a
-    /// suite: reading it as a test case reports what is wrong.
+    /// Parses the file at `path` if it is a suite and not a test case. A malformed file is not a
+    /// suite: reading it as a test case reports the faults.
     pub fn open(path: &Utf8Path) -> Option<SuiteFile> {
         let file = SuiteFile::read(path).ok()?;
         let has = |key: &&str| file.root.get(key).is_some();
         SUITE_KEYS.iter().any(has).then_some(file)
     }
 
-    /// Parse the file at `path`.
+    /// Parses the file at `path`.
     pub fn read(path: &Utf8Path) -> Result<SuiteFile, ConfigError> {
         SuiteFile::parse(path, source::read_text(path)?)
     }
 
-    /// Parse the text of the file at `path`.
+    /// Parses the text of the file at `path`.
     pub fn parse(path: &Utf8Path, text: String) -> Result<SuiteFile, ConfigError> {
         let (source, root) = Source::parse(path, text)?;
         Ok(SuiteFile { source, root })
@@ -183,8 +182,8 @@ impl SuiteFile {
     }
 }
 
-/// The suite of agents of these kinds on the tasks of folders, without the tasks. The text is kept with the results,
-/// so that the run can be resumed like that of any other suite.
+/// A suite without tasks, with agents of these kinds, for the tasks of directories. The text is
+/// kept with the results so that the run can be resumed like any other suite.
 pub(crate) fn config_of_folders(
     folders: &[Utf8PathBuf],
     kinds: &[String],
@@ -220,10 +219,10 @@ fn read_config(
     let folder = named::absolute(source.path().parent().unwrap_or(Utf8Path::new("")));
     let is_thunderdome = thunderdome::is_own_file(&root);
     if is_thunderdome {
-        let known = [keys_of::<Suite>(), &NOT_YET].concat();
+        let known = [keys_of::<Suite>(), &[BUDGET_KEY]].concat();
         thunderdome::tolerate(&mut root, &known, &mut remarks);
     }
-    let mut faults = root.refuse(&NOT_YET);
+    let mut faults = Vec::new();
     let Some(suite) = root.read_collecting::<Suite>(&mut faults) else {
         return Err(source.error(faults));
     };
@@ -231,7 +230,7 @@ fn read_config(
     let collected = (&mut faults, &mut remarks);
     let judge_model = thunderdome::settings((&root, &suite), &folder, &mut execution, collected);
     let agents = read_agents(&root, &suite, (&source, settings), unset, &mut faults);
-    // An agent that brings an image has to run in it.
+    // An agent with an image has to run in it.
     let brings_image = |agent: &SuiteAgent| agent.spec.config.get("image").is_some();
     let is_docker = matches!(execution.executor, Executor::Docker(_));
     if root.get("sandbox").is_none() && (is_docker || agents.iter().any(brings_image)) {
@@ -275,7 +274,7 @@ fn read_tasks(
     faults: &mut Vec<Fault>,
 ) -> Vec<(Node, TaskEntry)> {
     let Some(items) = items else {
-        // A list with a wrong type is reported already.
+        // A list with a wrong type is already reported.
         if root.get("tasks").is_none() {
             faults.push(Fault::new(root.span, "missing key `tasks`"));
         }
@@ -294,7 +293,7 @@ fn read_tasks(
     entries
 }
 
-/// Whether the suite says that there is to be no gateway.
+/// Whether the suite turns the gateway off.
 fn without_gateway(root: &Node) -> bool {
     let gateway = root.get("proxy").and_then(|proxy| proxy.get("gateway"));
     gateway.and_then(Node::as_str) == Some("none")
@@ -318,7 +317,7 @@ fn read_agents(
         let unset = unset.remove(&("agents", number)).unwrap_or_default();
         match read_agent(item, settings) {
             Ok(agent) => agents.push(SuiteAgent { unset, ..agent }),
-            // Missing values may be the reason for the other faults.
+            // Unset variables may be the cause of the other faults.
             Err(_) if !unset.is_empty() => faults.extend(unset.into_iter().map(|it| it.fault)),
             Err(more) => faults.extend(more),
         }
@@ -336,7 +335,7 @@ fn read_agents(
     agents
 }
 
-/// An `agent` section with a name of its own.
+/// Reads an `agent` section with its name.
 fn read_agent(item: &Node, settings: &Settings) -> Result<SuiteAgent, Vec<Fault>> {
     let mut section = item.clone();
     let name = section.remove("name");
@@ -355,22 +354,22 @@ fn read_agent(item: &Node, settings: &Settings) -> Result<SuiteAgent, Vec<Fault>
     })
 }
 
-/// A contender's name.
+/// Reads the name of an agent.
 pub(super) fn agent_name(node: &Node) -> Result<String, Fault> {
     let Some(name) = node.as_str() else {
         let message = format!("expected a string, found {}", node.value);
         return Err(Fault::new(node.span, message));
     };
-    // Names become folders.
+    // Names are used as directory names.
     if is_safe_name(name) && name.len() <= MAX_NAME {
         return Ok(name.to_owned());
     }
-    let message = format!("`{name}` cannot be an agent's name");
+    let message = format!("invalid agent name `{name}`");
     let hint = format!("use up to {MAX_NAME} letters, digits, `.`, `_` and `-`");
     Err(Fault::new(node.span, message).with_hint(hint))
 }
 
-/// Add a fault for each name that appears more than once.
+/// Adds a fault for each duplicate name.
 pub(crate) fn check_unique<'a>(
     names: impl Iterator<Item = &'a str>,
     what: &str,
@@ -381,8 +380,8 @@ pub(crate) fn check_unique<'a>(
     for name in names {
         if !seen.insert(name) {
             faults.push(
-                Fault::new(span, format!("two {what}s are called `{name}`"))
-                    .with_hint("give each a name of its own"),
+                Fault::new(span, format!("duplicate {what} name `{name}`"))
+                    .with_hint("choose unique names"),
             );
         }
     }
@@ -390,9 +389,9 @@ pub(crate) fn check_unique<'a>(
 
 fn check_limits(written: &Suite, root: &Node, faults: &mut Vec<Fault>) {
     if !(1..=1000).contains(&written.trials.unwrap_or(1)) {
-        faults.push(root.fault("trials", "`trials` is a number from 1 to 1000"));
+        faults.push(root.fault("trials", "`trials` must be from 1 to 1000"));
     }
     if !(1..=256).contains(&written.parallel.unwrap_or(1)) {
-        faults.push(root.fault("parallel", "`parallel` is a number from 1 to 256"));
+        faults.push(root.fault("parallel", "`parallel` must be from 1 to 256"));
     }
 }

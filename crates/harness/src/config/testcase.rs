@@ -1,11 +1,12 @@
-//! A test case: what is asked, where, of which agent, and how it is judged. `TestCase` is the
-//! file as written; `load` turns it into a `ResolvedCase`, in which limits and defaults hold.
+//! A test case: a prompt, a repository, an agent and evaluators. `TestCase` is the file as written;
+//! `load` turns it into a `ResolvedCase`, with limits checked and defaults applied.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use globset::GlobSet;
 use proctor_document::{ConfigError, Fault, Node, Value};
+use proctor_record::fs::{is_safe_name, named};
 use schemars::JsonSchema;
 use serde::{Deserialize, de::IgnoredAny};
 
@@ -14,88 +15,88 @@ use super::{
     evaluator::{self, EvaluatorAsWritten, EvaluatorSpec, Refused},
     execution::{self, GatewaySettings},
     hooks::{self, HookAsWritten},
+    patch,
     repo::{self, Repo},
     settings::Settings,
     shared,
     source::Source,
 };
-use crate::{
-    config::{History, Hooks, ProgressLimits, Reference, solution_paths},
-    fs::{is_safe_name, named},
-};
+use crate::config::{History, Hooks, ProgressLimits, Reference, solution_paths};
 
 const DEFAULT_TIMEOUT_MS: u64 = 300_000;
 const DEFAULT_TRANSCRIPT_BYTES: u64 = 10_485_760;
 const DEFAULT_RAW_BYTES: u64 = 1_073_741_824;
 const MAX_WORKSPACE_NAME: usize = 100;
 
-/// A test case, as it is written.
+/// A test case as written in the file.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TestCase {
-    /// The schema that an editor checks the file against.
+    /// The JSON Schema that editors use to check the file.
     #[serde(rename = "$schema")]
     pub schema: Option<String>,
     /// A short name.
     #[schemars(length(min = 1, max = 200))]
     pub name: String,
-    /// What is tested.
+    /// A description of the test case.
     #[schemars(length(min = 1, max = 1000))]
     pub description: String,
-    /// The code: an https, http, ssh or file URL, git@host:path, or a folder relative to this file.
+    /// The code: an https, http, ssh or file URL, git@host:path, or a directory relative to this
+    /// file.
     #[schemars(length(min = 1))]
     pub repo: String,
     /// The branch to start from.
     pub branch: Option<String>,
-    /// The commit to start from; it need not be on the branch.
+    /// The commit to start from, on any branch.
     pub commit: Option<String>,
-    /// The commits before it that the agent sees. Default: none.
+    /// The commits before it that the agent can see. Default: none.
     pub history: Option<History>,
-    /// What `expected` names.
+    /// The kind of `expected`.
     pub expected_source: Option<ExpectedSource>,
     /// The branch that holds the reference solution.
     pub expected: Option<String>,
-    /// A patch file beside this one that holds the reference solution.
+    /// A patch file with the reference solution, relative to this file.
     pub reference: Option<String>,
-    /// All source files that are not tests: patterns. Nothing else comes from the agent when commands judge.
+    /// Patterns of all source files that are not tests. Judging commands take only these files from
+    /// the agent.
     pub solution_paths: Option<Vec<String>>,
-    /// Which agent does the task.
-    #[schemars(with = "AgentAsWritten")]
-    pub agent: IgnoredAny,
-    /// How the work is judged.
-    #[schemars(with = "Vec<EvaluatorAsWritten>", length(min = 1))]
-    pub evaluators: Vec<IgnoredAny>,
-    /// Scripts that are run in the workspace before the agent starts.
+    /// Scripts to run in the workspace before the agent starts.
     #[schemars(with = "Option<Vec<HookAsWritten>>")]
     pub pre_execution: Option<Vec<IgnoredAny>>,
-    /// What is done with the results.
+    /// The hooks that process the results.
     #[schemars(with = "Option<Vec<HookAsWritten>>")]
     pub post_evaluation: Option<Vec<IgnoredAny>>,
-    /// Where the workspace is made, relative to this file.
+    /// The agent that works on the task.
+    #[schemars(with = "AgentAsWritten")]
+    pub agent: IgnoredAny,
+    /// The evaluators.
+    #[schemars(with = "Vec<EvaluatorAsWritten>", length(min = 1))]
+    pub evaluators: Vec<IgnoredAny>,
+    /// The parent directory of the workspace, relative to this file.
     pub workspace_dir: Option<String>,
-    /// The first part of the workspace's name.
+    /// The prefix of the workspace's name.
     #[schemars(length(max = 100), regex(pattern = "^[a-zA-Z0-9][a-zA-Z0-9._-]*$"))]
     pub workspace_name: Option<String>,
-    /// Time limit of the agent in milliseconds; 0 is none. Default 300000.
+    /// Time limit of the agent in milliseconds; 0 means no limit. Default 300000.
     pub timeout: Option<u64>,
-    /// Whether the prompt says when the time is over. Default: false.
+    /// Whether the prompt contains the deadline. Default: false.
     pub tell_deadline: Option<bool>,
-    /// End the agent when it has been silent for so many milliseconds; 0 is never, the default.
+    /// End the agent after this many milliseconds without output. Default 0: never.
     pub idle_timeout: Option<u64>,
-    /// End the agent when for so many milliseconds it has told of nothing new and changed no file
-    /// of its workspace; 0 is never, the default.
+    /// End the agent after this many milliseconds without a new event and without a changed file in
+    /// its workspace. Default 0: never.
     pub no_progress_timeout: Option<u64>,
-    /// End the agent when it uses a tool with the same input, or tells of the same trouble, so many
-    /// times in a row; 0 is never, the default.
+    /// End the agent when it repeats a tool call with the same input, or the same error, this many
+    /// times in a row. Default 0: never.
     pub loop_limit: Option<u32>,
-    /// How much of the agent's output is kept.
+    /// Limits on the agent's output.
     pub output: Option<OutputAsWritten>,
-    /// The gateway that the agent reaches models through.
+    /// The gateway for model requests.
     #[schemars(with = "Option<execution::GatewayAsWritten>")]
     pub gateway: Option<IgnoredAny>,
 }
 
-/// What `expected` names.
+/// The kind of `expected`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExpectedSource {
@@ -103,16 +104,16 @@ pub enum ExpectedSource {
     Branch,
 }
 
-/// How much of the agent's output is kept.
+/// Limits on the agent's output.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Output")]
 #[expect(clippy::struct_field_names, reason = "users write the unit")]
 pub struct OutputAsWritten {
-    /// Bytes of the transcript; more is cut off with a marker. Default 10485760.
+    /// Maximum bytes of the transcript; the rest is replaced by a marker. Default 10485760.
     #[schemars(range(min = 1))]
     pub transcript_bytes: Option<u64>,
-    /// Bytes of each raw stream; more is counted, not written. Default 1073741824.
+    /// Maximum bytes of each raw stream; the rest is counted, not written. Default 1073741824.
     #[schemars(range(min = 1))]
     pub raw_bytes: Option<u64>,
     /// Bytes of both streams together at which the agent is ended. Default: no limit.
@@ -120,12 +121,12 @@ pub struct OutputAsWritten {
     pub max_bytes: Option<u64>,
 }
 
-/// A test case that is in order.
+/// A validated test case.
 #[derive(Clone, Debug)]
 pub struct ResolvedCase {
     /// A short name.
     pub name: String,
-    /// What is tested.
+    /// A description of the test case.
     pub description: String,
     /// The code.
     pub repo: Repo,
@@ -133,43 +134,46 @@ pub struct ResolvedCase {
     pub branch: Option<String>,
     /// The commit to start from.
     pub commit: Option<String>,
-    /// The commits before it that the agent sees.
+    /// The commits before it that the agent can see.
     pub history: History,
     /// The reference solution.
     pub reference: Option<Reference>,
-    /// Patterns of the files that may come from the agent when commands judge; all but the task's when unset.
+    /// Patterns of the files that judging commands take from the agent; all but the task's files
+    /// when unset.
     pub solution_paths: Option<GlobSet>,
-    /// Which agent.
+    /// The same as written.
+    pub solution_patterns: Vec<String>,
+    /// The agent.
     pub agent: AgentSpec,
-    /// How it is judged; at least one.
+    /// The evaluators; at least one.
     pub evaluators: Vec<EvaluatorSpec>,
     /// The hooks before the agent and after judging.
     pub hooks: Hooks,
     /// The parent of the workspace, if set.
     pub workspace_dir: Option<Utf8PathBuf>,
-    /// The first part of the workspace's name.
+    /// The prefix of the workspace's name.
     pub workspace_name: Option<String>,
     /// Time limit of the agent.
     pub timeout: Option<Duration>,
-    /// Whether the prompt says when the time is over.
+    /// Whether the prompt contains the deadline.
     pub tells_deadline: bool,
-    /// Longest silence of the agent.
+    /// The maximum time without output of the agent.
     pub idle_timeout: Option<Duration>,
-    /// When the agent is ended for not getting on.
+    /// When the agent is ended for making no progress.
     pub progress: ProgressLimits,
-    /// How much of the agent's output is kept.
+    /// Limits on the agent's output.
     pub output: OutputLimits,
-    /// The gateway that the agent reaches models through.
+    /// The gateway for model requests.
     pub gateway: Option<GatewaySettings>,
-    /// The folder of the test case.
+    /// The directory of the test case.
     pub folder: Utf8PathBuf,
     /// The sha256 of the file, in hex.
     pub config_hash: String,
-    /// The file itself; complaints about the agent's section are made with it.
+    /// The test case file, for error messages about the agent's section.
     pub source: Arc<Source>,
 }
 
-/// How much of the agent's output is kept.
+/// Limits on the agent's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutputLimits {
     /// Bytes of the transcript.
@@ -189,7 +193,7 @@ pub fn load(
     shared::open(path, env, settings, |root, context| {
         if root.value == Value::Null {
             let fault = Fault::new(root.span, "the file is empty")
-                .with_hint("`proctor init` writes a test case to start from");
+                .with_hint("`proctor init` writes an example test case");
             return Err(Refused::Here(vec![fault]));
         }
         let mut parts = read_parts(root, context)?;
@@ -211,8 +215,8 @@ struct Parts {
     hooks: Hooks,
 }
 
-/// Read the parts of the file, each by itself, so that a fault in one does not hide the others.
-fn read_parts(root: &Node, context: &evaluator::Context<'_>) -> Result<Parts, Refused> {
+/// Reads each part of the file separately, so that a fault in one does not hide the others.
+fn read_parts(root: &Node, context: &evaluator::EvaluatorContext<'_>) -> Result<Parts, Refused> {
     let mut faults = Vec::new();
     let agent = root.get("agent").and_then(|node| {
         agent::read(node, root.key_span_of("agent"))
@@ -295,6 +299,7 @@ fn resolve(
         history: written.history.unwrap_or_default(),
         reference: parts.reference,
         solution_paths: parts.solution_paths,
+        solution_patterns: written.solution_paths.unwrap_or_default(),
         agent: parts.agent,
         evaluators: parts.evaluators,
         hooks: parts.hooks,
@@ -319,12 +324,12 @@ fn resolve(
     }
 }
 
-/// Milliseconds as a limit; 0 is none.
+/// Milliseconds as a limit; 0 means none.
 fn limit(ms: u64) -> Option<Duration> {
     (ms > 0).then(|| Duration::from_millis(ms))
 }
 
-/// Limits of single values, and values that depend on each other.
+/// Checks of single values and of values that depend on each other.
 struct Checks<'a> {
     root: &'a Node,
     faults: Vec<Fault>,
@@ -353,13 +358,13 @@ impl<'a> Checks<'a> {
         checks.workspace(written);
         checks.output(written.output.as_ref());
         if written.loop_limit == Some(1) {
-            checks.bad("loop_limit", "whatever is done once is no loop");
+            checks.bad("loop_limit", "it must be 0 (off) or at least 2");
         }
         checks
     }
 
     fn bad(&mut self, key: &str, problem: &str) {
-        let message = format!("`{key}` cannot be used: {problem}");
+        let message = format!("invalid `{key}`: {problem}");
         self.faults.push(self.root.fault(key, message));
     }
 
@@ -370,7 +375,7 @@ impl<'a> Checks<'a> {
         } else if length > most {
             self.bad(
                 key,
-                &format!("it has {length} characters, {most} are the most"),
+                &format!("it has {length} characters, the maximum is {most}"),
             );
         }
     }
@@ -384,10 +389,7 @@ impl<'a> Checks<'a> {
     fn reference(&mut self, written: &TestCase, folder: &Utf8Path) {
         let root = self.root;
         let together = |key: &str, other: &str| {
-            Fault::new(
-                root.key_span_of(key),
-                format!("`{key}` needs `{other}` beside it"),
-            )
+            Fault::new(root.key_span_of(key), format!("`{key}` requires `{other}`"))
         };
         match (written.expected_source, &written.expected) {
             (Some(_), None) => self.faults.push(together("expected_source", "expected")),
@@ -403,15 +405,25 @@ impl<'a> Checks<'a> {
             return;
         };
         if written.expected.is_some() {
-            let message = "both `reference` and `expected` are given";
+            let message = "`reference` and `expected` cannot be combined";
             let fault = Fault::new(root.key_span_of("reference"), message);
             self.faults
-                .push(fault.with_hint("a task has one reference solution; keep one"));
+                .push(fault.with_hint("a task has one reference solution; remove one of them"));
             return;
         }
         match named::file_in(folder, patch) {
-            Ok(file) => self.reference = Some(Reference::Patch(file)),
+            Ok(file) => self.patch(patch, file),
             Err(error) => self.bad("reference", &error.to_string()),
+        }
+    }
+
+    fn patch(&mut self, written: &str, file: Utf8PathBuf) {
+        match fs_err::read(&file) {
+            Err(error) => self.bad("reference", &error.to_string()),
+            Ok(bytes) => match patch::check(&bytes) {
+                Err(error) => self.bad("reference", &format!("{written}, {error}")),
+                Ok(()) => self.reference = Some(Reference::Patch(file)),
+            },
         }
     }
 

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use camino::Utf8Path;
 use proctor_document::{ConfigError, Fault, Node, Span, Value, keys_of, nearest, unknown_name};
+use proctor_record::fs::named;
+use proctor_sandbox::Network;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -17,10 +19,9 @@ use super::{
     suite::{ResultsSection, Suite, SuiteAgent, agent_name},
     task_entry::TaskEntry,
 };
-use crate::{fs::named, sandbox::Network};
 
-/// Keys that read as if they changed what agents do, when they run or how they are judged. A remark
-/// would be too little for them: with such a key the results would not be what the file says.
+/// Unknown keys that could affect agents or judging. A remark is not enough for them: the results
+/// would not match the file.
 const TELLING: [&str; 30] = [
     "args",
     "cmd",
@@ -54,8 +55,8 @@ const TELLING: [&str; 30] = [
     "volumes",
 ];
 
-/// `proxy`, as Thunderdome writes it.
-// For the schema: reading it by hand gives better complaints.
+/// `proxy` in Thunderdome's format.
+// For the schema only: reading it by hand gives better error messages.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[expect(
@@ -63,18 +64,18 @@ const TELLING: [&str; 30] = [
     reason = "its keys count; the values are read one by one for better faults"
 )]
 pub(super) struct ProxyAsWritten {
-    /// Who stands between agents and providers; with `none` containers have an open network.
+    /// The gateway between agents and providers; with `none` containers have an open network.
     gateway: Option<ProxyKind>,
-    /// What one trial may spend, in dollars; 0 is no limit.
+    /// The budget of one trial, in dollars; 0 means no limit.
     #[schemars(range(min = 0))]
     budget_per_trial_usd: Option<f64>,
-    /// A folder, relative to the suite, that gets a copy of each trial's log of calls.
+    /// A directory for copies of the trials' call logs, relative to the suite.
     log_dir: Option<String>,
-    /// The model that judges by a `rubric` which names none itself.
+    /// The model that judges a `rubric` without a model of its own.
     judge_model: Option<String>,
 }
 
-/// Who stands between agents and providers.
+/// The gateway between agents and providers.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum ProxyKind {
@@ -84,7 +85,7 @@ enum ProxyKind {
 }
 
 /// `secrets`.
-// For the schema: it is read before the rest, for the rest may need it.
+// For the schema only: it is read before the rest, which may depend on it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[expect(
@@ -92,9 +93,10 @@ enum ProxyKind {
     reason = "its keys count; the values are read one by one for better faults"
 )]
 pub(super) struct SecretsAsWritten {
-    /// A file with `NAME=value` on each line, relative to the suite; the environment itself wins.
+    /// A file with `NAME=value` on each line, relative to the suite. The environment takes
+    /// precedence.
     env_file: Option<String>,
-    /// Variables that agents get as they are: they can use, print and leak them.
+    /// Variables that agents get unchanged: they can use, print and leak them.
     unsafe_pass_through: Option<Vec<String>>,
 }
 
@@ -105,23 +107,23 @@ pub(super) struct SecretsAsWritten {
     reason = "its keys count; the values are read one by one for better faults"
 )]
 pub(super) struct Orchestrator {
-    /// Its name, in results and filters.
+    /// The agent's name in results and filters.
     name: String,
     /// The script, relative to the suite.
     adapter: String,
-    /// The image that it runs in.
+    /// The image of its containers.
     image: Option<String>,
-    /// More environment.
+    /// Additional environment variables.
     env: Option<BTreeMap<String, String>>,
 }
 
-/// Whether a file is Thunderdome's.
+/// Whether a file is in Thunderdome's format.
 pub(super) fn is_own_file(root: &Node) -> bool {
     root.get("orchestrators").is_some()
 }
 
-/// Take out keys that Thunderdome ignores as well, with a remark. Keys that look like misspelled ones,
-/// or as if they changed results, stay for the reader to refuse.
+/// Removes keys that Thunderdome ignores, too, with a remark. Keys that look misspelled, or that
+/// could affect results, are kept and refused later.
 pub(super) fn tolerate(root: &mut Node, known: &[&str], remarks: &mut Remarks) {
     ignore_unknown(root, known, "", remarks);
     let task_keys = TaskEntry::keys();
@@ -179,7 +181,7 @@ fn ignore_unknown(node: &mut Node, known: &[&str], section: &str, remarks: &mut 
     });
 }
 
-/// The contenders under `orchestrators`: agents of the kind `adapter`.
+/// The agents under `orchestrators`: agents of the kind `adapter`.
 pub(super) fn orchestrators(
     items: Option<&[Node]>,
     source: &Source,
@@ -234,8 +236,8 @@ fn orchestrator(item: &Node, source: &Source) -> Result<SuiteAgent, Fault> {
     })
 }
 
-/// Read numbers and the like in the map `key` as the text that is written there, as Thunderdome does.
-/// A map that is left empty counts as left out.
+/// Reads numbers and other values in the map `key` as their source text, as Thunderdome does. An
+/// empty map counts as missing.
 fn as_text(config: &mut Node, key: &str, source: &Source) {
     if config
         .get(key)
@@ -263,7 +265,8 @@ fn as_text(config: &mut Node, key: &str, source: &Source) {
     }
 }
 
-/// Read `proxy` and `secrets`. Returns the model that judges by a `rubric` which names none itself.
+/// Reads `proxy` and `secrets`. Returns the model that judges a `rubric` without a model of its
+/// own.
 pub(super) fn settings(
     (root, suite): (&Node, &Suite),
     folder: &Utf8Path,
@@ -311,19 +314,19 @@ fn secrets(node: &Node, execution: &mut Execution, faults: &mut Vec<Fault>) {
     }
 }
 
-/// Names of variables that agents get as they are.
+/// Names of variables that agents get unchanged.
 fn pass_through(node: &Node) -> Result<Vec<String>, Fault> {
     let names: Vec<String> = node.read()?;
     match names.iter().find(|name| !interpolate::is_name(name)) {
         None => Ok(names),
         Some(name) => {
-            let message = format!("`{name}` is not the name of a variable");
+            let message = format!("invalid variable name `{name}`");
             Err(Fault::new(node.span, message))
         }
     }
 }
 
-/// Read `proxy`; gives its `judge_model`.
+/// Reads `proxy`. Returns its `judge_model`.
 fn proxy(
     node: &Node,
     folder: &Utf8Path,
@@ -348,13 +351,12 @@ fn proxy(
                 let gateway = execution.gateway.get_or_insert_default();
                 gateway.litellm.get_or_insert_default();
             }
-            // Nothing counts calls that no gateway sees.
+            // Calls are only counted by a gateway.
             ("budget_per_trial_usd", _, Some(usd)) if usd > 0.0 && gateway == Some("none") => {
-                remarks.add("`budget_per_trial_usd` has no effect with `gateway: none`: no gateway counts what trials spend");
+                remarks.add("`budget_per_trial_usd` has no effect with `gateway: none`");
             }
             ("log_dir", Some(_), _) if gateway == Some("none") => {
-                remarks
-                    .add("`log_dir` has no effect with `gateway: none`: no gateway sees the calls");
+                remarks.add("`log_dir` has no effect with `gateway: none`");
             }
             ("budget_per_trial_usd", _, Some(usd)) if usd > 0.0 => {
                 execution.gateway.get_or_insert_default().budget_usd = Some(usd);
@@ -365,7 +367,7 @@ fn proxy(
             ("judge_model", Some(model), _) if !model.is_empty() => {
                 judge_model = Some(model.to_owned());
             }
-            // Left empty, or 0: as if it were left out.
+            // Empty values and 0 count as missing.
             ("log_dir" | "judge_model", Some(_), _) | ("budget_per_trial_usd", _, Some(0.0)) => {}
             (known, _, _) if keys_of::<ProxyAsWritten>().contains(&known) => {
                 let message = format!("`{key}` cannot be {}", value.value);
@@ -385,8 +387,8 @@ fn number(node: &Node) -> Option<f64> {
     }
 }
 
-/// The remaining settings with `proxy: {gateway: none}`. Thunderdome's containers then connect to
-/// the providers directly; settings that need a gateway are refused.
+/// Applies `proxy: {gateway: none}` to the remaining settings. Thunderdome's containers then
+/// connect to the providers directly; settings that need a gateway are refused.
 pub(super) fn without_gateway(root: &Node, execution: &mut Execution, faults: &mut Vec<Fault>) {
     if !execution.refuses_gateway {
         return;
@@ -394,24 +396,27 @@ pub(super) fn without_gateway(root: &Node, execution: &mut Execution, faults: &m
     // Thunderdome's own files get a remark instead.
     let proxy = root.get("proxy").filter(|_| !is_own_file(root));
     if let Some(proxy) = proxy.filter(|proxy| proxy.get("budget_per_trial_usd").is_some()) {
-        let message = "`budget_per_trial_usd` needs a gateway, and `gateway` is `none`";
+        let message = "`budget_per_trial_usd` requires a gateway, but `gateway` is `none`";
         let fault = proxy.fault("budget_per_trial_usd", message);
         faults.push(fault.with_hint("use `gateway: proctor`, or remove the budget"));
     }
     if root.get("gateway").is_some() {
         let message = "`gateway` contradicts `proxy: {gateway: none}`";
-        faults.push(root.fault("gateway", message).with_hint("keep one of them"));
+        faults.push(
+            root.fault("gateway", message)
+                .with_hint("remove one of them"),
+        );
     }
     execution.gateway = None;
     let names_no_host = |network: &Node| network.get("allowlist").is_some();
     match &execution.network {
-        // Thunderdome's files have the empty list as a placeholder.
+        // Thunderdome's files contain an empty list as a placeholder.
         Some(Network::Gateway) if root.get("network").is_some_and(names_no_host) => {
             execution.network = None;
         }
         Some(network @ (Network::Gateway | Network::Allowlist(_))) => {
             let message = format!(
-                "`network: {}` needs a gateway, and `proxy.gateway` is `none`",
+                "`network: {}` requires a gateway, but `proxy.gateway` is `none`",
                 network.as_str()
             );
             let hint = "remove `network`, or use `network: open` or `network: none`";
@@ -421,7 +426,7 @@ pub(super) fn without_gateway(root: &Node, execution: &mut Execution, faults: &m
     }
 }
 
-/// The environment that a suite's variables come from.
+/// The environment for the variables of a suite.
 pub(super) struct SuiteEnv {
     pub(super) env: BTreeMap<String, String>,
     /// The variables that `secrets.env_file` sets.
@@ -429,8 +434,8 @@ pub(super) struct SuiteEnv {
     pub(super) remarks: Remarks,
 }
 
-/// The environment with the variables of `secrets.env_file`; the environment itself wins. Thunderdome's
-/// own files may name a file that is not there, which gives a remark.
+/// The environment with the variables of `secrets.env_file`; the environment takes precedence. In
+/// Thunderdome's own files a missing file is a remark, not an error.
 pub(super) fn with_secrets(
     root: &Node,
     path: &Utf8Path,
@@ -456,7 +461,7 @@ pub(super) fn with_secrets(
     Ok(all)
 }
 
-/// Add the variables of a file to those that there are, which win. Gives their names.
+/// Adds the variables of a file; existing ones take precedence. Returns their names.
 pub fn add_env_file(
     env: &mut BTreeMap<String, String>,
     file: &Utf8Path,
@@ -465,7 +470,7 @@ pub fn add_env_file(
         std::fs::read_to_string(file).map_err(|error| ConfigError::unreadable(file, &error))?;
     let read = variables(&text).map_err(|faults| ConfigError {
         path: file.to_owned(),
-        // The line is not shown: it may hold a secret.
+        // The line is not shown because it may contain a secret.
         text: None,
         faults,
     })?;
@@ -476,7 +481,7 @@ pub fn add_env_file(
     Ok(names)
 }
 
-/// Lines of `NAME=value`, with `export` before and quotes around the value as one likes.
+/// Parses lines of `NAME=value`, optionally with `export` and quotes around the value.
 fn variables(text: &str) -> Result<Vec<(String, String)>, Vec<Fault>> {
     let mut found = Vec::new();
     let mut faults = Vec::new();
@@ -493,7 +498,7 @@ fn variables(text: &str) -> Result<Vec<(String, String)>, Vec<Fault>> {
             Some((name, value)) => found.push((name.to_owned(), unquoted(value).to_owned())),
             None => faults.push(Fault::new(
                 Span::default(),
-                format!("line {} is not written as NAME=value", number + 1),
+                format!("line {} is not in the form NAME=value", number + 1),
             )),
         }
     }
@@ -517,7 +522,7 @@ mod tests {
     use proctor_document::parse_yaml;
 
     #[test]
-    fn unknown_keys_are_remarks_unless_they_look_misspelled_or_telling() {
+    fn unknown_keys_are_remarks_unless_misspelled_or_relevant() {
         let yaml = "{orchestrators: [{name: a, adapter: x, notes: y, modle: z, model: m}, {name: b, adaptor: x, notes: y}], tasks: [{id: T, repo: r, tag: v, tags: [x], time_limit_minute: 5}], proxy: {port: 1}, dashboard: {}}";
         let mut root = parse_yaml(yaml).unwrap();
         let mut remarks = Remarks::default();
@@ -543,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_secrets_has_a_name_and_a_value_on_each_line() {
+    fn env_file_is_parsed_line_by_line() {
         let text = "# keys\nexport A=1\nB = \"x y\"\n\nC='z'\nD=\n";
         let owned = |(a, b): (&str, &str)| (a.to_owned(), b.to_owned());
         let expect: Vec<_> = [("A", "1"), ("B", "x y"), ("C", "z"), ("D", "")]
@@ -551,6 +556,6 @@ mod tests {
             .into();
         assert_eq!(variables(text), Ok(expect));
         let faults = variables("A=1\nsecret-without-a-name\n").unwrap_err();
-        assert_eq!(faults[0].message, "line 2 is not written as NAME=value");
+        assert_eq!(faults[0].message, "line 2 is not in the form NAME=value");
     }
 }

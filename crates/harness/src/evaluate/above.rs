@@ -1,14 +1,19 @@
-//! The folders above a clean copy. Runners look there for settings too, so that a file in a shared folder for
-//! temporary files would judge every later run.
+//! The directories above a clean copy. Test runners search them for settings, so a file in a shared
+//! temporary directory would affect every later run.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use globset::GlobSet;
+use proctor_record::fs::beneath::UntrustedDir;
+use proctor_sandbox::{host::Host, trial_dir::TrialDir};
 
 use super::protect;
-use crate::{area::Area, host::Host};
 
-/// Make a place for clean copies: one that has no settings of runners or linters in any folder above it.
-pub(crate) fn place(host: &Host) -> Result<Area, String> {
+/// Folders of a home that installations fill.
+const HOME_CACHES: [&str; 5] = [".cache", "_cacache", "registry", "mod", "node_modules"];
+
+/// Creates a directory for clean copies without settings of runners or linters in any directory
+/// above it.
+pub(crate) fn private_dir(host: &Host) -> Result<TrialDir, String> {
     let of_cache = host.cache.as_ref().map(|cache| cache.join("judging"));
     let shared = cfg!(unix).then(|| Utf8PathBuf::from("/var/tmp"));
     let places = [Some(host.temp.clone()), of_cache, shared];
@@ -16,25 +21,34 @@ pub(crate) fn place(host: &Host) -> Result<Area, String> {
     for folder in places.into_iter().flatten() {
         match settings_above(&folder.join("x")) {
             None => {
-                let made = fs_err::create_dir_all(&folder).and_then(|()| Area::create(&folder));
-                return made.map_err(|error| format!("there is no place to judge in: {error}"));
+                let made = fs_err::create_dir_all(&folder).and_then(|()| TrialDir::create(&folder));
+                return made.map_err(|error| {
+                    format!("cannot create a directory for clean copies: {error}")
+                });
             }
             Some(file) => in_the_way.push(file.into_string()),
         }
     }
     Err(format!(
-        "there is no place to judge in: {} would decide how tests run; remove one, or set TMPDIR to a folder without such files above it",
+        "cannot create a directory for clean copies: {} would change how tests run; remove it, or set TMPDIR to a directory without such files above it",
         in_the_way.join(" and ")
     ))
 }
 
-/// A file in one of the folders above `path` that decides how tests are found or run.
+/// A settings file of a runner or linter in a directory above `path`.
 pub(super) fn settings_above(path: &Utf8Path) -> Option<Utf8PathBuf> {
     let path = path.parent()?;
-    // As programs see it: their working directory has no links in it.
+    // The working directory of programs is a path without links.
     let real = path.canonicalize_utf8().unwrap_or_else(|_| path.to_owned());
     real.ancestors()
         .find_map(|folder| settings_in(folder, protect::settings()))
+}
+
+/// Settings in the home folder of commands, which the work wrote while they ran: programs that start later obey them.
+pub(super) fn settings_of_home(home: &UntrustedDir) -> Vec<String> {
+    let names = home.files(&HOME_CACHES).into_iter();
+    let settings = names.filter(|name| protect::is_home_setting(name));
+    settings.map(|name| format!("~/{name}")).collect()
 }
 
 fn settings_in(folder: &Utf8Path, settings: &GlobSet) -> Option<Utf8PathBuf> {
@@ -56,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_of_runners_above_a_copy_are_found() {
+    fn runner_settings_above_a_copy_are_found() {
         let dir = tempfile::tempdir().unwrap();
         let root = Utf8Path::from_path(dir.path())
             .unwrap()

@@ -1,24 +1,23 @@
-//! Answers that are kept under a key, so that the same question is asked once.
+//! A cache of answers by key, so that the same question is asked only once.
 
 use std::time::{Duration, SystemTime};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
+use proctor_record::{fs::open_lock_file, record};
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{fs::open_lock_file, record};
-
-/// How often a lock that another holds is tried.
+/// The interval between attempts to take a held lock.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// One answer of the cache. While it is locked, no other task asks the same question.
+/// One entry of the cache. While it is locked, no other task asks the same question.
 pub(super) struct CachedAnswer {
     path: Utf8PathBuf,
     _lock: std::fs::File,
 }
 
 impl CachedAnswer {
-    /// Wait for the lock of the answer with this key in `folder`.
+    /// Waits for the lock of the entry with this key in `folder`.
     pub(super) async fn lock(folder: &Utf8Path, key: &str) -> std::io::Result<CachedAnswer> {
         fs::create_dir_all(folder)?;
         let lock = open_lock_file(&folder.join(format!("{key}.lock")))?;
@@ -34,7 +33,7 @@ impl CachedAnswer {
         })
     }
 
-    /// The kept answer, unless it is older than `since`. One that cannot be read counts as missing.
+    /// The cached answer, unless it is older than `since`. An unreadable entry counts as missing.
     pub(super) fn get<T: DeserializeOwned>(&self, since: Option<SystemTime>) -> Option<T> {
         if let Some(since) = since {
             let kept_at = fs::metadata(&self.path).and_then(|about| about.modified());
@@ -43,7 +42,7 @@ impl CachedAnswer {
         serde_json::from_slice(&fs::read(&self.path).ok()?).ok()
     }
 
-    /// Keep an answer.
+    /// Stores an answer.
     pub(super) fn put(&self, kept: &impl Serialize) -> Result<(), record::StoreError> {
         record::write_json(&self.path, kept)
     }

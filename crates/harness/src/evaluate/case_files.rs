@@ -1,25 +1,26 @@
-//! The files of a test case's folder that a judging command may see: those that it lists or names, and never the
-//! reference solution.
+//! The files in a test case's folder that a judging command can read: listed files and files that
+//! the command names, never the reference solution.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use proctor_document::Fault;
+use proctor_record::{fs::dir, platform};
 
-use crate::{config::EvaluatorSpec, fs::dir, platform, task::Reference};
+use crate::config::{EvaluatorSpec, Reference};
 
-/// Names the folder of these files.
+/// The variable with the path of these files.
 pub(super) const CASE_DIR: &str = "PROCTOR_CASE_DIR";
 
-/// Which files.
+/// The selected files.
 #[derive(Clone, Debug)]
 pub(super) struct CaseFiles {
     folder: Utf8PathBuf,
-    /// Files and folders below the folder.
+    /// Files and folders, relative to the folder.
     paths: Vec<Utf8PathBuf>,
 }
 
 impl CaseFiles {
-    /// Those that `files` lists and those that the command names; `None` when there are none.
+    /// Selects the files of `files` and those that the command names; `None` if there are none.
     pub(super) fn read(
         spec: &EvaluatorSpec,
         folder: &Utf8Path,
@@ -29,11 +30,11 @@ impl CaseFiles {
         let mut paths = Vec::new();
         for path in listed.iter().map(Utf8PathBuf::from) {
             if !is_below(&path) {
-                let message = format!("`{path}` leaves the folder of the test case");
+                let message = format!("`{path}` is outside of the test case's folder");
                 return Err(spec.config.fault("files", message));
             }
             if folder.join(&path).symlink_metadata().is_err() {
-                let message = format!("there is no file {}", folder.join(&path));
+                let message = format!("file not found: {}", folder.join(&path));
                 return Err(spec.config.fault("files", message));
             }
             paths.push(path);
@@ -42,7 +43,7 @@ impl CaseFiles {
             if !path.as_str().is_empty() {
                 paths.push(path);
             } else if listed.is_empty() {
-                let message = format!("`command` uses {CASE_DIR} without the name of a file");
+                let message = format!("`command` uses {CASE_DIR} without a file name");
                 let fault = spec.config.fault("command", message);
                 return Err(fault
                     .with_hint("list the files that it needs, such as `files: [hidden-test.sh]`"));
@@ -52,12 +53,19 @@ impl CaseFiles {
         Ok((!paths.is_empty()).then_some(CaseFiles { folder, paths }))
     }
 
-    /// The last parts of their names.
+    /// Their names and paths.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&Utf8Path, Utf8PathBuf)> {
+        let paths = self.paths.iter();
+        paths.map(|path| (path.as_path(), self.folder.join(path)))
+    }
+
+    /// The file names of the selected files.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.paths.iter().filter_map(|path| path.file_name())
     }
 
-    /// Copy them to a folder. A file that is named and not there is for the command to miss.
+    /// Copies the files to a folder. Missing files that only the command names are ignored: the
+    /// command reports them.
     pub(super) fn copy_to(
         &self,
         to: &Utf8Path,
@@ -94,8 +102,8 @@ fn is_below(path: &Utf8Path) -> bool {
     !leaves && !platform::is_rooted(path.as_str())
 }
 
-/// The paths below the folder that a command names; an empty one for the folder itself. Of a pattern it is the folder
-/// that the pattern is applied to.
+/// The paths below the folder that a command names; an empty path for the folder itself. For a
+/// pattern, the folder of the pattern.
 fn named(argv: &[String]) -> Vec<Utf8PathBuf> {
     let text = argv.join("\n");
     let mut found = Vec::new();
@@ -145,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_itself_is_distinguished_from_files_in_it() {
+    fn folder_is_distinguished_from_its_files() {
         check("ls $PROCTOR_CASE_DIR", &[""]);
         check("cp $PROCTOR_CASE_DIR/* .", &[""]);
         check("cat $PROCTOR_CASE_DIR/../secret", &[""]);

@@ -1,4 +1,4 @@
-//! A clean copy of an agent's work and the commands that are run in it, in a fresh place of the trial's kind.
+//! A clean copy of an agent's work, and commands in it, in a fresh environment of the trial's kind.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,9 +7,18 @@ use std::{
 };
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_record::{
+    fs::{beneath::UntrustedDir, dir},
+    platform::{FileWatch, FolderWatch, Shell},
+};
+use proctor_sandbox::{
+    Access, ExecEnv, Mount,
+    docker::Network,
+    shell::{self, Ran, ShellCommand},
+};
 
 use super::{
-    Judging, Place, above,
+    EvidenceDir, Judging, above,
     case_files::{CASE_DIR, CaseFiles},
     control::End,
     fill::{self, Filled},
@@ -17,48 +26,41 @@ use super::{
     seal::{Rules, Seals},
     tests::Edit,
 };
-use crate::{
-    fs::{beneath::UntrustedDir, dir},
-    platform::{FolderEvent, FolderWatch, Shell, Watched},
-    sandbox::{
-        Access, Room, View,
-        docker::Network,
-        shell::{self, Ran, ShellCommand},
-    },
-    workspace::WorkspaceError,
-};
+use crate::workspace::WorkspaceError;
 
-/// Names the file that a report is to be written to, in the text of a command.
+/// The shell variable with the path of the report file.
 pub(super) const REPORT: &str = "PROCTOR_REPORT";
 
-/// Stands in the place of secrets in containers.
+/// The value of secrets in containers.
 const NO_SECRET: &str = "no-secret";
 
-/// Stands for the report in the list of changed files.
+/// The name of the report in the list of changed files.
 const THE_REPORT: &str = "the report";
 
-/// A report larger than this is not read.
+/// The maximum size of a report.
 const MAX_REPORT: u64 = 64 << 20;
 
-/// Names the copy, in the words of known runners.
+/// The placeholder of the copy's path in commands of known runners.
 const COPY: &str = "$PROCTOR_COPY";
 
-/// How a clean copy is made and what its commands get.
+/// How to make a clean copy, and the input of its commands.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
-    /// More environment.
+    /// Additional environment variables.
     pub(super) env: BTreeMap<String, String>,
-    /// The files of the test case's folder that commands see.
+    /// The files of the test case's folder that commands can read.
     pub(super) case_files: Option<CaseFiles>,
-    /// Where commands run, below the copy.
+    /// The working directory of commands, relative to the copy.
     pub(super) working_dir: Utf8PathBuf,
-    /// Run in the copy first.
+    /// The report that the command writes below the copy; without one it is a file outside of the copy.
+    pub(super) report: Option<Utf8PathBuf>,
+    /// The preparation commands.
     pub(super) before: Vec<Before>,
-    /// Laid over the copy.
+    /// The hidden tests, copied over the work.
     pub(super) hidden: Hidden,
     /// The rules for the owners of files.
     pub(super) protect: Protect,
-    /// The facts that the command gives about files.
+    /// Facts about files that follow from the command.
     pub(super) facts: Circumstances,
     /// The network of the commands.
     pub(super) network: Network,
@@ -72,6 +74,7 @@ impl Default for Setup {
             env: BTreeMap::new(),
             case_files: None,
             working_dir: Utf8PathBuf::new(),
+            report: None,
             before: Vec::new(),
             hidden: Hidden::None,
             protect: Protect::default(),
@@ -83,7 +86,7 @@ impl Default for Setup {
 }
 
 impl Setup {
-    /// The same for a command: the files that it names are known.
+    /// The same setup for a command, with the files that it names.
     pub(super) fn of_command(mut self, argv: &[String]) -> Setup {
         let working_dir = self.working_dir.as_str().trim_end_matches('/').to_owned();
         let (named, programs) = protect::named_files(argv, &working_dir);
@@ -97,7 +100,7 @@ impl Setup {
         self
     }
 
-    /// Files that the command runs, and of which nothing says whether they are the task's or the agent's.
+    /// Files that the command runs and whose owner (task or agent) is not defined.
     pub(super) fn unanswered(&self) -> Vec<&str> {
         let is_hidden = |path: &str| match &self.hidden {
             Hidden::None => false,
@@ -117,10 +120,10 @@ impl Setup {
     }
 }
 
-/// Tests that the agent never saw.
+/// Tests that the agent could not see.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Hidden {
-    /// There are none.
+    /// No hidden tests.
     #[default]
     None,
     /// A revision of the repo.
@@ -129,10 +132,10 @@ pub(super) enum Hidden {
     Folder(Utf8PathBuf),
 }
 
-/// A preparation in the clean copy, before the command that judges.
+/// A preparation in the clean copy, before the judging command.
 #[derive(Clone, Debug)]
 pub(super) struct Before {
-    /// A line for the shell.
+    /// The shell command.
     pub(super) line: String,
     /// How long it may take.
     pub(super) timeout: Option<Duration>,
@@ -143,17 +146,17 @@ pub(super) struct Before {
 /// The meaning of a failed preparation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// Nothing about the agent: there is no verdict.
+    /// The failure says nothing about the agent: there is no verdict.
     Inconclusive,
     /// The work cannot be built.
     IsTheAgents,
 }
 
-/// A preparation that failed because of the work.
+/// A preparation that failed because of the agent's work.
 pub(super) struct Unbuilt {
-    /// How it ended.
+    /// How the command ended.
     pub(super) end: End,
-    /// The same in words.
+    /// A message that describes how it ended.
     pub(super) message: String,
 }
 
@@ -161,49 +164,49 @@ pub(super) struct Unbuilt {
 pub(super) struct CleanCopy<'a> {
     judging: &'a Judging<'a>,
     setup: &'a Setup,
-    room: Room,
-    place: &'a Place,
-    /// The copy, on this machine.
+    exec_env: ExecEnv,
+    evidence: &'a EvidenceDir,
+    /// The directory of the copy, on this machine.
     pub(super) files: UntrustedDir,
     home: Utf8PathBuf,
     report: Utf8PathBuf,
     case: Utf8PathBuf,
-    /// Where output goes.
+    /// The directory of output files.
     pub(super) logs: Utf8PathBuf,
     /// The owners of its files.
     pub(super) filled: Filled,
     seals: Seals,
-    /// Watches the folders of sealed files.
+    /// The watch for moves of folders with sealed files.
     moves: Option<FolderWatch>,
-    /// Watches the folder of the report.
-    writes: Option<FolderWatch>,
+    /// The watch for writes to the report.
+    writes: Option<FileWatch>,
     tree: String,
 }
 
 impl<'a> CleanCopy<'a> {
-    /// Make a clean copy of `tree`; `name` tells it from others of the same evaluator.
+    /// Makes a clean copy of `tree`. `name` is unique among the copies of an evaluator.
     pub(super) async fn open(
         setup: &'a Setup,
         judging: &'a Judging<'a>,
-        place: &'a Place,
+        evidence: &'a EvidenceDir,
         which: (&str, &str),
     ) -> Result<CleanCopy<'a>, String> {
-        CleanCopy::open_edited(setup, judging, place, which, &[]).await
+        CleanCopy::open_edited(setup, judging, evidence, which, &[]).await
     }
 
-    /// The same with edits of the task's own files, which no command sees as they were.
+    /// Makes a clean copy with edits of the task's own files, before any command runs.
     pub(super) async fn open_edited(
         setup: &'a Setup,
         judging: &'a Judging<'a>,
-        place: &'a Place,
+        evidence: &'a EvidenceDir,
         (name, tree): (&str, &str),
         edits: &[Edit],
     ) -> Result<CleanCopy<'a>, String> {
         let all = judging
             .scratch
-            .join(format!("judge-{}{name}", place.number));
+            .join(format!("judge-{}{name}", evidence.number));
         let [copy, home, report, case] = ["copy", "home", "report", "case"].map(|it| all.join(it));
-        let failed = |error: WorkspaceError| format!("could not make a clean copy: {error}");
+        let failed = |error: WorkspaceError| format!("cannot make a clean copy: {error}");
         for folder in [&copy, &home.join("tmp"), &report, &case] {
             fs_err::create_dir_all(folder).map_err(|error| failed(error.into()))?;
         }
@@ -219,20 +222,20 @@ impl<'a> CleanCopy<'a> {
             fill::edit(&UntrustedDir::new(copy.clone()), edits)
                 .map_err(|error| failed(error.into()))
         });
-        let view = view(setup, [&copy, &home, &report, &case]);
+        let mounts = mounts(setup, [&copy, &home, &report, &case]);
         let image = setup.image.as_deref();
         let network = setup.network.clone();
-        let room = Box::pin(judging.fresh_room(view, image, network, filling)).await?;
+        let exec_env = Box::pin(judging.fresh_exec_env(mounts, image, network, filling)).await?;
         let mut copy = CleanCopy {
             judging,
             setup,
-            room,
-            place,
+            exec_env,
+            evidence,
             files: UntrustedDir::new(copy),
             home,
             report,
             case,
-            logs: judging.artifacts.join(format!("{}{name}", place.folder)),
+            logs: judging.artifacts.join(format!("{}{name}", evidence.folder)),
             filled,
             seals: Seals::default(),
             moves: None,
@@ -241,17 +244,17 @@ impl<'a> CleanCopy<'a> {
         };
         let seals = copy.sealed(|rules| Seals::take(&copy.files, rules));
         copy.seals = seals.map_err(|error| failed(error.into()))?;
-        if copy.room.shares_clock() {
+        if copy.exec_env.shares_clock() {
             let folders = copy.sealed_folders();
             let folders = folders.iter().map(Utf8PathBuf::as_path);
-            copy.moves = FolderWatch::start(Watched::Moves, folders);
-            let report = [copy.report.as_path()].into_iter();
-            copy.writes = FolderWatch::start(Watched::Writes, report);
+            copy.moves = FolderWatch::start(folders);
+            let ReportFile { root, path } = copy.report_file();
+            copy.writes = FileWatch::start(root.path_for_child(), &path);
         }
         Ok(copy)
     }
 
-    /// The folders of sealed files, and those above them in the copy.
+    /// The folders of sealed files and their parents in the copy.
     fn sealed_folders(&self) -> Vec<Utf8PathBuf> {
         let mut found = BTreeSet::from([Utf8Path::new("")]);
         for file in self.seals.names() {
@@ -261,17 +264,13 @@ impl<'a> CleanCopy<'a> {
         found.iter().map(|folder| root.join(folder)).collect()
     }
 
-    /// Folders of sealed files that were moved, also if they were moved back: their files would not show it.
+    /// Folders of sealed files that were moved, even if they were moved back: the files themselves
+    /// do not show it.
     fn moved_folders(&self) -> Vec<String> {
-        let events = self.moves.as_ref().map(FolderWatch::events);
+        let moved = self.moves.as_ref().map(FolderWatch::moved);
         let folders = self.sealed_folders();
-        let moved = events.unwrap_or_default().into_iter();
-        let moved = moved.filter_map(|event| match event {
-            FolderEvent::Moved(number) => folders.get(number),
-            // Only moves are watched.
-            FolderEvent::Overflow => folders.first(),
-            FolderEvent::Written(..) => None,
-        });
+        let moved = moved.unwrap_or_default().into_iter();
+        let moved = moved.filter_map(|number| folders.get(number));
         let name = |folder: &Utf8PathBuf| {
             let root = self.files.path_for_child();
             let below = folder.strip_prefix(root).unwrap_or(folder);
@@ -281,19 +280,12 @@ impl<'a> CleanCopy<'a> {
         names.into_iter().collect()
     }
 
-    /// How often programs wrote the report, as far as that is seen. A report whose folder was moved, or lost in a
-    /// flood of events, counts as written again.
-    fn writes_of_report(&self) -> usize {
-        let events = self.writes.as_ref().map(FolderWatch::events);
-        let events = events.unwrap_or_default().into_iter();
-        let writes = events.map(|event| match event {
-            FolderEvent::Written(_, name) => usize::from(name == b"report"),
-            FolderEvent::Moved(_) | FolderEvent::Overflow => 2,
-        });
-        writes.sum()
+    /// How often programs wrote the report, as far as that is seen. This ends the watch.
+    fn writes_of_report(&mut self) -> usize {
+        self.writes.take().map_or(0, FileWatch::finish)
     }
 
-    /// Work with the rules of what must stay the same while commands run.
+    /// Calls `work` with the rules for sealed files.
     fn sealed<T>(&self, work: impl FnOnce(&Rules<'_>) -> T) -> T {
         let protect = &self.setup.protect;
         let filled = &self.filled;
@@ -305,21 +297,24 @@ impl<'a> CleanCopy<'a> {
         work(&Rules {
             is_sealed: &is_sealed,
             is_decisive: &is_decisive,
-            has_times: self.room.shares_clock(),
+            has_times: self.exec_env.shares_clock(),
         })
     }
 
-    /// Protected files that the work changed while it was judged, and the report if it was written again after the
-    /// runner had closed it. Files that the task's own code changes in the same way, with the reference solution if
-    /// there is one, are not held against the work.
+    /// Protected files that changed during judging, and the report if it was rewritten after the
+    /// runner had closed it. Files that the untouched task or the reference solution changes in the
+    /// same way are accepted.
     pub(super) async fn tampered(
-        &self,
+        &mut self,
         argv: &[String],
         timeout: Option<Duration>,
     ) -> Result<Vec<String>, String> {
         let broken = |copy: &CleanCopy<'_>| {
             let mut found = copy.sealed(|rules| copy.seals.broken(&copy.files, rules));
             found.extend(copy.moved_folders());
+            found.extend(above::settings_of_home(&UntrustedDir::new(
+                copy.home.clone(),
+            )));
             found
         };
         let workspace = self.judging.workspace;
@@ -340,15 +335,20 @@ impl<'a> CleanCopy<'a> {
         };
         let tree = reference.unwrap_or_else(|| workspace.base_tree.clone());
         let which = ("-control", tree.as_str());
-        let control =
-            Box::pin(CleanCopy::open(self.setup, self.judging, self.place, which)).await?;
-        // Whether it passes does not matter here, and neither does one that cannot be built.
+        let mut control = Box::pin(CleanCopy::open(
+            self.setup,
+            self.judging,
+            self.evidence,
+            which,
+        ))
+        .await?;
+        // Neither a failed test nor a failed build of the control matters here.
         if let Ok(Ok(())) = control.make_ready().await {
             let logs = control.logs.clone();
             control.step(argv, timeout, logs).await?;
         }
         let mut usual = broken(&control);
-        // Without a report of the control nothing is known about the command's ways.
+        // Without a report of the control there is nothing to compare with.
         if control.writes_of_report() != 1 {
             usual.push(THE_REPORT.to_owned());
         }
@@ -357,8 +357,8 @@ impl<'a> CleanCopy<'a> {
         Ok(suspects)
     }
 
-    /// Settings of runners that appeared above the copy while commands ran. In folders of our own only the work can
-    /// have put them there; elsewhere it may have been any program of this machine.
+    /// Runner settings that appeared above the copy while commands ran. In directories of Proctor
+    /// only the agent's work can have created them; elsewhere it may have been any program.
     fn settings_above(&self) -> Result<Option<String>, String> {
         let Some(file) = above::settings_above(self.files.path_for_child()) else {
             return Ok(None);
@@ -368,7 +368,7 @@ impl<'a> CleanCopy<'a> {
         match file.strip_prefix(own.parent().unwrap_or(&own)) {
             Ok(below) => Ok(Some(format!("../{below}"))),
             Err(_) => Err(format!(
-                "{file} appeared while the work was judged, and would decide how tests run: remove it and judge again with `proctor rescore`"
+                "{file} appeared during judging and changes how tests run: remove it and judge again with `proctor rescore`"
             )),
         }
     }
@@ -378,17 +378,17 @@ impl<'a> CleanCopy<'a> {
         self.seals.names()
     }
 
-    /// How it was made.
+    /// The setup of this copy.
     pub(super) fn setup(&self) -> &Setup {
         self.setup
     }
 
-    /// Whether it is a copy of this tree.
+    /// Whether this is a copy of the given tree.
     pub(super) fn is_of(&self, tree: &str) -> bool {
         self.tree == tree
     }
 
-    /// Run the preparations. A failure of the work is data.
+    /// Runs the preparations. A failure caused by the work is not an error.
     pub(super) async fn make_ready(&self) -> Result<Result<(), Unbuilt>, String> {
         for (number, before) in self.setup.before.iter().enumerate() {
             let logs = self.logs.join(format!("before-{}", number + 1));
@@ -405,21 +405,24 @@ impl<'a> CleanCopy<'a> {
         Ok(Ok(()))
     }
 
-    /// Run a command.
+    /// Runs a command.
     pub(super) async fn step(
         &self,
         argv: &[String],
         timeout: Option<Duration>,
         logs: Utf8PathBuf,
     ) -> Result<Ran, String> {
-        let mut env = self.room.env(self.judging.host, &self.home);
+        let mut env = self.exec_env.env(self.judging.host, &self.home);
         env.extend(self.setup.env.clone());
         if self.setup.case_files.is_some() {
-            let case = self.room.inside(&self.case).into_string();
+            let case = self.exec_env.inside(&self.case).into_string();
             env.insert(CASE_DIR.to_owned(), case);
         }
         let cwd = self.working_dir();
-        let report = self.room.inside(&self.report()).into_string();
+        let report = self
+            .exec_env
+            .inside(&self.report.join("report"))
+            .into_string();
         let argv = if self.needs_variable(argv) {
             env.insert(REPORT.to_owned(), report);
             argv.to_vec()
@@ -428,8 +431,8 @@ impl<'a> CleanCopy<'a> {
         };
         let copy = self.copy_inside().into_string();
         let mut argv: Vec<String> = argv.iter().map(|it| it.replace(COPY, &copy)).collect();
-        if let Room::Docker(_) = self.room {
-            // The work runs there, and would see what it was not given.
+        if let ExecEnv::Docker(_) = self.exec_env {
+            // The agent's code runs there and must not see secrets.
             let secrets = &self.judging.host.secrets;
             for text in argv.iter_mut().chain(env.values_mut()) {
                 *text = secrets.replace(text, NO_SECRET).into_owned();
@@ -438,29 +441,24 @@ impl<'a> CleanCopy<'a> {
         let command = ShellCommand {
             argv: &argv,
             env,
-            cwd: &self.room.inside(&cwd),
+            cwd: &self.exec_env.inside(&cwd),
             timeout,
             logs,
         };
         command
-            .run(&self.room, self.judging.host, self.judging.cancel)
+            .run(&self.exec_env, self.judging.host, self.judging.cancel)
             .await
     }
 
-    /// Whether the shell of this machine knows variables of the environment only.
+    /// Whether the shell of this machine expands environment variables only.
     fn needs_variable(&self, argv: &[String]) -> bool {
-        let is_local = matches!(self.room, Room::Local);
+        let is_local = matches!(self.exec_env, ExecEnv::Local);
         is_local && argv.len() == 3 && self.judging.host.shell() == Shell::Cmd
     }
 
-    /// The file that a report is to be written to, on this machine.
-    pub(super) fn report(&self) -> Utf8PathBuf {
-        self.report.join("report")
-    }
-
-    /// The report at a path below the copy, or in the folder of reports.
-    pub(super) fn report_file(&self, below: Option<&Utf8Path>) -> ReportFile {
-        let (root, path) = match below {
+    /// The report, below the copy or in the folder of reports.
+    pub(super) fn report_file(&self) -> ReportFile {
+        let (root, path) = match self.setup.report.as_deref() {
             Some(path) => (self.files.clone(), path),
             None => (
                 UntrustedDir::new(self.report.clone()),
@@ -473,54 +471,55 @@ impl<'a> CleanCopy<'a> {
         }
     }
 
-    /// The folder that commands run in, on this machine.
+    /// The working directory of commands, on this machine.
     pub(super) fn working_dir(&self) -> Utf8PathBuf {
         self.files.path_for_child().join(&self.setup.working_dir)
     }
 
-    /// The copy as commands see it.
+    /// The path of the copy inside the environment of commands.
     pub(super) fn copy_inside(&self) -> Utf8PathBuf {
-        self.room.inside(self.files.path_for_child())
+        self.exec_env.inside(self.files.path_for_child())
     }
 
-    /// Remove it all.
+    /// Removes the copy and its environment.
     pub(super) async fn close(self) -> Result<(), String> {
-        // The engine removes its part while the files go.
-        self.room.dismiss();
+        // The engine removes the container while the files are removed.
+        self.exec_env.dismiss();
         let copy = self.files.path_for_child();
         let all = copy.parent().unwrap_or(copy);
         let removed = dir::remove(all);
-        let left = self.room.leave().await;
+        let left = self.exec_env.leave().await;
         left.map_err(|error| error.to_string())?;
         removed.map_err(|error| format!("could not remove the clean copy: {error}"))
     }
 }
 
-/// A report in a folder that the work writes to: folders on the way may be links to anywhere.
+/// A report in a folder that the agent's code can write to: parent folders may be links to
+/// anywhere.
 pub(super) struct ReportFile {
     root: UntrustedDir,
     path: Utf8PathBuf,
 }
 
 impl ReportFile {
-    /// Remove what came with the work: it is not a report of this run.
+    /// Removes a report that is part of the work and not of this run.
     pub(super) fn remove(&self) {
-        // One that cannot be removed cannot be read either.
+        // A report that cannot be removed cannot be read either.
         let _ = self.root.remove(&self.path);
     }
 
-    /// The report; `None` when there is none.
+    /// Reads the report; `None` if there is none.
     pub(super) fn read(&self) -> Result<Option<Vec<u8>>, String> {
         match self.root.read(&self.path, MAX_REPORT) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(format!("the report cannot be read: {error}")),
+            Err(error) => Err(format!("cannot read the report: {error}")),
         }
     }
 }
 
-/// The command with the path of the report in its text. The path is not in the environment, where every program that
-/// the command starts would find it.
+/// The command with the path of the report in its text. The path is not in the environment, where
+/// every child process could read it.
 fn with_report(argv: &[String], report: &str) -> Vec<String> {
     if argv.len() == 3 && argv.starts_with(&shell::line("")[..2]) {
         if !argv[2].contains(REPORT) {
@@ -534,20 +533,20 @@ fn with_report(argv: &[String], report: &str) -> Vec<String> {
     argv.iter().map(expanded).collect()
 }
 
-/// The folders of this machine that a container for judging sees.
-fn view(setup: &Setup, [copy, home, report, case]: [&Utf8Path; 4]) -> Vec<View> {
-    let view = |host: &Utf8Path, inside: &str, access| View {
+/// The mounts of a container for judging.
+fn mounts(setup: &Setup, [copy, home, report, case]: [&Utf8Path; 4]) -> Vec<Mount> {
+    let mount = |host: &Utf8Path, inside: &str, access| Mount {
         host: host.to_owned(),
         inside: inside.into(),
         access,
     };
     let mut all = vec![
-        view(copy, "/workspace", Access::Write),
-        view(home, "/proctor/home", Access::Write),
-        view(report, "/proctor/report", Access::Write),
+        mount(copy, "/workspace", Access::Write),
+        mount(home, "/proctor/home", Access::Write),
+        mount(report, "/proctor/report", Access::Write),
     ];
     if setup.case_files.is_some() {
-        all.push(view(case, "/proctor/case", Access::Read));
+        all.push(mount(case, "/proctor/case", Access::Read));
     }
     all
 }
@@ -557,7 +556,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_report_is_named_in_the_text_of_a_command_only() {
+    fn report_path_is_in_the_command_text_only() {
         let words = ["jest", "--outputFile=$PROCTOR_REPORT", "${PROCTOR_REPORT}"];
         let words = with_report(&words.map(str::to_owned), "/r");
         assert_eq!(words, ["jest", "--outputFile=/r", "/r"]);

@@ -1,22 +1,24 @@
-//! `command`: run a command in a clean copy of the result; its exit code decides.
+//! `command`: runs a command in a clean copy of the result; the exit code is the verdict.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_document::Fault;
+use proctor_record::record::{Artifact, VerdictStatus};
+use proctor_sandbox::shell;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, json};
 
 use super::{
-    Artifact, Finding, Judging, Place, VerdictStatus,
+    EvidenceDir, Finding, Judging,
     case_files::CaseFiles,
     clean_copy::{CleanCopy, Setup},
     command_line::CommandLine,
     control::End,
     protect::Protect,
 };
-use crate::{config::EvaluatorSpec, sandbox::shell};
+use crate::config::EvaluatorSpec;
 
 const DEFAULT_TIMEOUT_MS: u64 = 300_000;
 
@@ -26,23 +28,23 @@ const DEFAULT_TIMEOUT_MS: u64 = 300_000;
 struct Written {
     /// The program and its arguments, or one string for `sh -c`.
     command: CommandLine,
-    /// More environment.
+    /// Additional environment variables.
     #[serde(default)]
     env: BTreeMap<String, String>,
     /// The folder to run in, below the clean copy.
     working_dir: Option<String>,
     /// The time limit; 0 means none.
     timeout_ms: Option<u64>,
-    /// Files that are the task's besides tests and the settings of runners: patterns. One that begins with `!`
-    /// names files that are the agent's; an empty list leaves everything to the agent.
+    /// Patterns of files that are taken from the task, in addition to tests and runner settings. A
+    /// pattern with `!` names files of the agent; an empty list protects nothing.
     protect: Option<Vec<String>>,
-    /// Files and folders beside the test case that the command may see, below `PROCTOR_CASE_DIR`. A path that
-    /// `command` names, such as `$PROCTOR_CASE_DIR/check.sh`, need not be listed.
+    /// Files and folders next to the test case that the command can read, below `PROCTOR_CASE_DIR`.
+    /// A path that `command` names, such as `$PROCTOR_CASE_DIR/check.sh`, need not be listed.
     #[serde(default)]
     files: Vec<String>,
 }
 
-/// Settings that cannot be wrong any more.
+/// Validated settings.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     argv: Vec<String>,
@@ -70,7 +72,7 @@ impl Settings {
         })
     }
 
-    /// A line for the shell of a repo's task.
+    /// The settings for a shell command of a repo task.
     pub(super) fn of_line(line: &str, timeout: Duration) -> Settings {
         let argv = shell::line(line);
         Settings {
@@ -81,36 +83,47 @@ impl Settings {
     }
 }
 
-/// The words of `command`, of which the first is a program.
+/// The words of `command`, which must start with a program.
 pub(super) fn program(spec: &EvaluatorSpec, words: CommandLine) -> Result<Vec<String>, Fault> {
     if words.is_empty() {
-        return Err(fault(spec, "command", "`command` names no program"));
+        return Err(fault(spec, "command", "`command` has no program"));
     }
     Ok(words.0)
 }
 
-/// A folder below the clean copy.
+/// Checks a folder below the clean copy.
 pub(super) fn working_dir(
     spec: &EvaluatorSpec,
     written: Option<String>,
 ) -> Result<Utf8PathBuf, Fault> {
-    let path = Utf8PathBuf::from(written.unwrap_or_default());
-    if crate::platform::is_rooted(path.as_str())
-        || path.components().any(|part| part.as_str() == "..")
-    {
-        let message = format!("`{path}` leaves the clean copy");
-        return Err(fault(spec, "working_dir", &message));
+    Ok(below_copy(spec, "working_dir", written)?.unwrap_or_default())
+}
+
+/// The value of a key that is a path below the clean copy.
+pub(super) fn below_copy(
+    spec: &EvaluatorSpec,
+    key: &str,
+    written: Option<String>,
+) -> Result<Option<Utf8PathBuf>, Fault> {
+    let path = written.map(Utf8PathBuf::from);
+    let leaves = |path: &&Utf8PathBuf| {
+        let is_rooted = proctor_record::platform::is_rooted(path.as_str());
+        is_rooted || path.components().any(|part| part.as_str() == "..")
+    };
+    if let Some(path) = path.as_ref().filter(leaves) {
+        let message = format!("`{path}` is outside of the clean copy");
+        return Err(fault(spec, key, &message));
     }
     Ok(path)
 }
 
-/// A time limit as it is written: 0 is none.
+/// A time limit in milliseconds; 0 means none.
 pub(super) fn timeout(written: Option<u64>) -> Option<Duration> {
     let limit = written.unwrap_or(DEFAULT_TIMEOUT_MS);
     (limit > 0).then(|| Duration::from_millis(limit))
 }
 
-/// A complaint about a key, or about the whole entry when it is not there.
+/// A fault at a key, or at the whole entry if the key is missing.
 fn fault(spec: &EvaluatorSpec, key: &str, message: &str) -> Fault {
     let span = spec.config.get(key).map_or(spec.span, |node| node.span);
     Fault::new(span, message)
@@ -125,37 +138,37 @@ struct Judged {
     shell: Option<&'static str>,
 }
 
-/// The end of the command is the work's result. One that is not found is the task's mistake, unless
-/// it is found without the work or with the reference solution.
+/// Judges by the end of the command. A command that is not found is the task's fault, unless it is
+/// found in a control tree.
 pub(super) async fn judge(
     settings: &Settings,
     judging: &Judging<'_>,
-    place: &Place,
+    evidence: &EvidenceDir,
 ) -> Result<Finding, String> {
     let tree = judging.change.tree.as_str();
-    let mut judged = run(settings, judging, place, ("", tree)).await?;
+    let mut judged = run(settings, judging, evidence, ("", tree)).await?;
     if let End::NotFound(_) = judged.end {
-        let Some(control) = found_with(settings, judging, place).await? else {
+        let Some(control) = found_with(settings, judging, evidence).await? else {
             return Err(judged.message);
         };
-        judged.message = format!("{}; with {control} it runs", judged.message);
+        judged.message = format!("{}; it runs with {control}", judged.message);
     }
-    let mut found = finding(&judged, place);
+    let mut found = finding(&judged, evidence);
     if let Some(shell) = judged.shell {
         found.metrics.insert("shell".to_owned(), json!(shell));
     }
     Ok(found)
 }
 
-/// A control tree with which the command is found.
+/// A control tree in which the command is found.
 async fn found_with(
     settings: &Settings,
     judging: &Judging<'_>,
-    place: &Place,
+    evidence: &EvidenceDir,
 ) -> Result<Option<&'static str>, String> {
     for control in judging.controls().await {
         let which = (control.name, control.tree.as_str());
-        match run(settings, judging, place, which).await {
+        match run(settings, judging, evidence, which).await {
             Ok(judged) if !matches!(judged.end, End::NotFound(_)) => return Ok(Some(control.what)),
             Err(problem) if judging.cancel.is_cancelled() => return Err(problem),
             _ => {}
@@ -167,10 +180,10 @@ async fn found_with(
 async fn run(
     settings: &Settings,
     judging: &Judging<'_>,
-    place: &Place,
+    evidence: &EvidenceDir,
     which: (&str, &str),
 ) -> Result<Judged, String> {
-    let copy = CleanCopy::open(&settings.setup, judging, place, which).await?;
+    let mut copy = CleanCopy::open(&settings.setup, judging, evidence, which).await?;
     let restored = copy.filled.restored.clone();
     let judged = if let Err(unbuilt) = copy.make_ready().await? {
         Judged {
@@ -201,7 +214,7 @@ async fn run(
     Ok(judged)
 }
 
-fn finding(judged: &Judged, place: &Place) -> Finding {
+fn finding(judged: &Judged, evidence: &EvidenceDir) -> Finding {
     Finding {
         status: if judged.end == End::Exited(0) {
             VerdictStatus::Passed
@@ -214,8 +227,8 @@ fn finding(judged: &Judged, place: &Place) -> Finding {
         assertions: None,
         artifacts: vec![Artifact {
             kind: "log".to_owned(),
-            path: format!("{}/output.log", place.folder),
-            description: "what the command printed".to_owned(),
+            path: format!("{}/output.log", evidence.folder),
+            description: "the output of the command".to_owned(),
         }],
         restored: judged.restored.clone(),
         tampered: judged.tampered.clone(),

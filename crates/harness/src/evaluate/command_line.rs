@@ -1,16 +1,15 @@
-//! A command as it is written: a list of words, or a line for the shell.
+//! A command in a configuration file: a list of words, or a shell command.
 
+use proctor_sandbox::shell;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::sandbox::shell;
-
-/// A list of words, or a line for the shell.
+/// A list of words, or a shell command.
 #[derive(Clone, Debug)]
 pub(super) struct CommandLine(pub(super) Vec<String>);
 
 impl CommandLine {
-    /// Whether there is no program in it.
+    /// Whether the program is missing.
     pub(super) fn is_empty(&self) -> bool {
         let line = [String::from("sh"), String::from("-c")];
         match self.0.strip_prefix(line.as_slice()) {
@@ -26,7 +25,7 @@ impl<'de> Deserialize<'de> for CommandLine {
         impl<'de> serde::de::Visitor<'de> for Words {
             type Value = Vec<String>;
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a list of words or a line for the shell")
+                f.write_str("a list of words or a shell command")
             }
             fn visit_str<E: serde::de::Error>(self, line: &str) -> Result<Vec<String>, E> {
                 Ok(shell::line(line))
@@ -53,7 +52,7 @@ impl JsonSchema for CommandLine {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({
             "oneOf": [
-                { "type": "string", "minLength": 1, "description": "a line for the shell" },
+                { "type": "string", "minLength": 1, "description": "a shell command" },
                 { "type": "array", "items": { "type": "string" }, "minItems": 1 },
             ]
         })

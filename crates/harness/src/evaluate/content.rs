@@ -1,33 +1,33 @@
-//! `file` and `output`: what must hold of a file that the agent left, or of the last thing it said.
+//! `file` and `output`: conditions on a file of the result, or on the agent's last message.
 
 use camino::Utf8PathBuf;
 use proctor_document::Fault;
+use proctor_record::{
+    record::{self, VerdictStatus},
+    session::{MessageKind, Role},
+    transcript::Document,
+};
 use regex::Regex;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Finding, Judging, VerdictStatus};
-use crate::{
-    config::EvaluatorSpec,
-    record,
-    session::{MessageKind, Role},
-    transcript::Document,
-};
+use super::{Finding, Judging};
+use crate::config::EvaluatorSpec;
 
 /// `config` of `file`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WrittenFile {
-    /// The file, below the workspace.
+    /// The file, relative to the workspace.
     path: String,
-    /// Whether it must be there. Default yes.
+    /// Whether the file must exist. Default: true.
     exists: Option<bool>,
-    /// A regular expression that must match somewhere in it.
+    /// A regular expression that must match the content.
     matches: Option<String>,
-    /// A regular expression that must match nowhere in it.
+    /// A regular expression that must not match the content.
     not_matches: Option<String>,
-    /// A place in a JSON file, such as `/name` or `/items/0/id`, that must be there.
+    /// A JSON pointer, such as `/name` or `/items/0/id`, that must exist.
     json_path: Option<String>,
     /// The expected value at `json_path`.
     #[schemars(with = "Option<Value>")]
@@ -38,28 +38,28 @@ struct WrittenFile {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WrittenOutput {
-    /// A regular expression that must match in the last thing that the agent said.
+    /// A regular expression that must match the agent's last message.
     matches: Option<String>,
-    /// A regular expression that must not.
+    /// A regular expression that must not match it.
     not_matches: Option<String>,
-    /// A place in it, when it is JSON, that must be there.
+    /// A JSON pointer that must exist in the message.
     json_path: Option<String>,
     /// The expected value at `json_path`.
     #[schemars(with = "Option<Value>")]
     equals: Option<Value>,
 }
 
-/// Settings that cannot be wrong any more.
+/// Validated settings.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
-    what: What,
+    what: Subject,
     matches: Option<Regex>,
     not_matches: Option<Regex>,
     json: Option<(String, Option<Value>)>,
 }
 
 #[derive(Clone, Debug)]
-enum What {
+enum Subject {
     File { path: Utf8PathBuf, exists: bool },
     Output,
 }
@@ -68,21 +68,21 @@ impl Settings {
     pub(super) fn read_file(spec: &EvaluatorSpec) -> Result<Settings, Fault> {
         let written: WrittenFile = spec.config.read()?;
         let path = Utf8PathBuf::from(&written.path);
-        if crate::platform::is_rooted(path.as_str())
+        if proctor_record::platform::is_rooted(path.as_str())
             || path.components().any(|part| part.as_str() == "..")
         {
-            let message = format!("`{path}` leaves the workspace");
+            let message = format!("`{path}` is outside of the workspace");
             return Err(spec.config.fault("path", message));
         }
         let exists = written.exists.unwrap_or(true);
         let settings = Settings {
-            what: What::File { path, exists },
+            what: Subject::File { path, exists },
             matches: pattern(spec, "matches", written.matches)?,
             not_matches: pattern(spec, "not_matches", written.not_matches)?,
             json: place(spec, written.json_path, written.equals)?,
         };
         if !exists && settings.asks() {
-            let message = "what is not there has no content: keep `exists: false` or the rest";
+            let message = "`exists: false` cannot be combined with content checks";
             return Err(spec.config.fault("exists", message));
         }
         Ok(settings)
@@ -91,13 +91,13 @@ impl Settings {
     pub(super) fn read_output(spec: &EvaluatorSpec) -> Result<Settings, Fault> {
         let written: WrittenOutput = spec.config.read()?;
         let settings = Settings {
-            what: What::Output,
+            what: Subject::Output,
             matches: pattern(spec, "matches", written.matches)?,
             not_matches: pattern(spec, "not_matches", written.not_matches)?,
             json: place(spec, written.json_path, written.equals)?,
         };
         if !settings.asks() {
-            let message = "`output` asserts nothing";
+            let message = "`output` has no condition";
             return Err(Fault::new(spec.span, message)
                 .with_hint("add `matches`, `not_matches` or `json_path`"));
         }
@@ -116,7 +116,7 @@ fn pattern(spec: &EvaluatorSpec, key: &str, text: Option<String>) -> Result<Opti
     let read = Regex::new(&text);
     read.map(Some).map_err(|error| {
         spec.config
-            .fault(key, format!("this is no pattern: {error}"))
+            .fault(key, format!("invalid regular expression: {error}"))
     })
 }
 
@@ -127,11 +127,11 @@ fn place(
 ) -> Result<Option<(String, Option<Value>)>, Fault> {
     match (path, equals) {
         (None, Some(_)) => {
-            let message = "`equals` says nothing without `json_path`";
+            let message = "`equals` has no effect without `json_path`";
             Err(spec.config.fault("equals", message))
         }
         (Some(path), _) if !path.is_empty() && !path.starts_with('/') => {
-            let message = "a place in JSON is written as `/key/0/key`";
+            let message = "a JSON pointer has the form `/key/0/key`";
             Err(spec.config.fault("json_path", message))
         }
         (path, equals) => Ok(path.map(|path| (path, equals))),
@@ -140,7 +140,7 @@ fn place(
 
 pub(super) async fn judge(settings: &Settings, judging: &Judging<'_>) -> Result<Finding, String> {
     let (subject, text) = match &settings.what {
-        What::File { path, exists } => {
+        Subject::File { path, exists } => {
             let text = judging
                 .workspace
                 .text_of(&judging.change.tree, path)
@@ -148,16 +148,16 @@ pub(super) async fn judge(settings: &Settings, judging: &Judging<'_>) -> Result<
                 .map_err(|error| error.to_string())?;
             match (text, exists) {
                 (None, true) => {
-                    return Ok(finding(&[format!("{path} is not there")], path.as_str()));
+                    return Ok(finding(&[format!("{path} does not exist")], path.as_str()));
                 }
                 (None, false) => return Ok(finding(&[], path.as_str())),
                 (Some(_), false) => {
-                    return Ok(finding(&[format!("{path} is there")], path.as_str()));
+                    return Ok(finding(&[format!("{path} exists")], path.as_str()));
                 }
                 (Some(text), true) => (path.to_string(), text),
             }
         }
-        What::Output => ("the last message".to_owned(), last_message(judging)?),
+        Subject::Output => ("the last message".to_owned(), last_message(judging)?),
     };
     let mut violations = Vec::new();
     if let Some(pattern) = settings.matches.as_ref().filter(|it| !it.is_match(&text)) {
@@ -176,7 +176,7 @@ pub(super) async fn judge(settings: &Settings, judging: &Judging<'_>) -> Result<
     Ok(finding(&violations, &subject))
 }
 
-/// Faults of a JSON pointer.
+/// Checks a JSON pointer. Returns the violation.
 fn at(subject: &str, text: &str, path: &str, equals: Option<&Value>) -> Option<String> {
     let document: Value = match serde_json::from_str(text) {
         Ok(document) => document,
@@ -191,7 +191,7 @@ fn at(subject: &str, text: &str, path: &str, equals: Option<&Value>) -> Option<S
     }
 }
 
-/// The last thing that the agent itself said.
+/// The agent's last message.
 fn last_message(judging: &Judging<'_>) -> Result<String, String> {
     let document = read_log(judging)?;
     let said = document.messages.into_iter().rev().find(|message| {
@@ -199,14 +199,14 @@ fn last_message(judging: &Judging<'_>) -> Result<String, String> {
         is_own && message.kind == MessageKind::Text
     });
     said.map(|message| message.content)
-        .ok_or_else(|| "the agent said nothing that is on record".to_owned())
+        .ok_or_else(|| "there is no recorded message of the agent".to_owned())
 }
 
-/// The normalised session.
+/// Reads the normalised session.
 pub(super) fn read_log(judging: &Judging<'_>) -> Result<Document, String> {
     let path = judging.artifacts.join(record::LOG_FILE);
     let bytes = fs_err::read(&path).map_err(|error| error.to_string())?;
-    serde_json::from_slice(&bytes).map_err(|error| format!("{path} cannot be read: {error}"))
+    serde_json::from_slice(&bytes).map_err(|error| format!("cannot read {path}: {error}"))
 }
 
 fn finding(violations: &[String], subject: &str) -> Finding {
@@ -218,7 +218,7 @@ fn finding(violations: &[String], subject: &str) -> Finding {
         },
         score: None,
         message: if violations.is_empty() {
-            format!("{subject} is as it should be")
+            format!("{subject} meets all conditions")
         } else {
             violations.join("; ")
         },

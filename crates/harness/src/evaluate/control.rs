@@ -1,33 +1,35 @@
-//! How a command that judges ended, and whose doing that is. Its exit code, a signal, its time or memory
-//! limit are the work's result. Only a command that could not be found is in doubt: then
-//! it is tried on the untouched task and on the reference solution.
+//! How a judging command ended, and whether the work or the task is the cause. An exit code, a
+//! signal, a time or memory limit are results of the work. A command that was not found is tried on
+//! the untouched task and on the reference solution.
 
 use proctor_process::{EndReason, Status};
+use proctor_sandbox::shell::Ran;
 
 use super::Judging;
-use crate::{sandbox::shell::Ran, task::Reference};
+use crate::config::Reference;
 
-/// Shells add this to the signal that killed a program.
+/// Shells add this number to the signal that killed a program.
 const SHELLS_SIGNAL: i32 = 128;
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// It ran and exited.
+    /// It exited with this code.
     Exited(i32),
-    /// Its program, or one that it starts, is not there: this is the code that shells have for it.
+    /// Its program, or a program that it starts, was not found. This is the shell's exit code for
+    /// it.
     NotFound(i32),
-    /// A signal ended it, also for want of memory.
+    /// A signal ended it, possibly because it ran out of memory.
     Killed(i32),
-    /// It ran into its own time limit.
+    /// It exceeded its time limit.
     TimedOut,
 }
 
 impl End {
-    /// How a command ended, or why that is not known: it was interrupted.
+    /// How a command ended; an error if it was interrupted.
     pub(super) fn of(ran: &Ran, line: &str) -> Result<End, String> {
-        /// The codes of shells for "not executable" and "no such program", and `cmd.exe` for a program that
-        /// a script does not find. Elsewhere no exit code is that high.
+        /// Exit codes for "not executable" and "not found" of shells, and of `cmd.exe`. Other
+        /// platforms have no exit code that high.
         const NOT_FOUND: [i32; 3] = [126, 127, 9009];
         match (ran.exit.ended_by, ran.exit.status) {
             (None, Some(Status::Code(code))) if NOT_FOUND.contains(&code) => {
@@ -40,7 +42,7 @@ impl End {
         }
     }
 
-    /// The exit code; none when there was no exit.
+    /// The exit code; `None` if there was no exit.
     pub(super) fn code(self) -> Option<i32> {
         match self {
             End::Exited(code) | End::NotFound(code) => Some(code),
@@ -48,8 +50,8 @@ impl End {
         }
     }
 
-    /// Whether its time limit or a signal ended it, or, by the exit code that shells have for that, a program that it
-    /// started: also for want of memory. Nothing but the work is to blame for it.
+    /// Whether its time limit or a signal ended it, or a program that it started, by the shell's
+    /// exit code for signals. This is always caused by the work.
     pub(super) fn was_ended(self) -> bool {
         const CRASHES: [i32; 6] = [4, 6, 7, 8, 9, 11];
         match self {
@@ -59,16 +61,16 @@ impl End {
         }
     }
 
-    /// The end of a command in words, with the last line that it printed.
+    /// A message about the end of a command, with the last line of its output.
     pub(super) fn in_words(self, line: &str, last_line: &str) -> String {
         let ended = match self {
             End::Exited(0) => return format!("`{line}` passed"),
             End::Exited(code) => {
-                format!("`{line}` {}", crate::outcome::exit_in_words(code))
+                format!("`{line}` {}", proctor_record::outcome::exit_in_words(code))
             }
-            End::NotFound(code) => format!("`{line}` could not be run (exit code {code})"),
+            End::NotFound(code) => format!("cannot run `{line}` (exit code {code})"),
             End::Killed(signal) => format!("`{line}` was killed by signal {signal}"),
-            End::TimedOut => format!("`{line}` ran into its time limit"),
+            End::TimedOut => format!("`{line}` exceeded its time limit"),
         };
         match last_line {
             "" => ended,
@@ -77,18 +79,19 @@ impl End {
     }
 }
 
-/// A tree other than the work that the same command can be tried on.
+/// A tree other than the work on which the same command can run.
 #[derive(Clone, Debug)]
 pub(super) struct ControlTree {
-    /// Tells its files from others of the same evaluator.
+    /// The name of its files.
     pub(super) name: &'static str,
-    /// Its description, for people.
+    /// Its description, for messages.
     pub(super) what: &'static str,
     pub(super) tree: String,
 }
 
 impl Judging<'_> {
-    /// The untouched task, unless that is what is judged, and the reference solution.
+    /// The control trees: the untouched task, unless it is the tree to judge, and the reference
+    /// solution.
     pub(super) async fn controls(&self) -> Vec<ControlTree> {
         let base = self.base();
         let is_other = self.change.tree != base.tree;
@@ -106,7 +109,7 @@ impl Judging<'_> {
         }
     }
 
-    /// The reference solution, where its files are known without running it.
+    /// The reference solution, if its files are known without running it.
     pub(super) async fn reference_control(&self) -> Option<ControlTree> {
         let reference = self.reference?;
         if let Reference::Script(_) = reference {
@@ -127,7 +130,7 @@ mod tests {
     use proctor_process::Exit;
 
     #[test]
-    fn the_end_of_a_command_is_its_result_and_only_an_interruption_is_unknown() {
+    fn end_of_a_command_is_classified() {
         let end = |status, ended_by| {
             let ran = Ran {
                 exit: Exit {

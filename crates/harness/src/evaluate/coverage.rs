@@ -1,16 +1,20 @@
-//! `coverage`: how much of the code the tests reach, by the report of a coverage tool (lcov,
-//! Cobertura, Istanbul's summary). The share of lines is the score.
+//! `coverage`: the fraction of lines that the tests cover, from the report of a coverage tool
+//! (lcov, Cobertura, Istanbul's summary). The fraction is the score.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8Path;
 use proctor_document::Fault;
+use proctor_record::{
+    record::{Artifact, VerdictStatus},
+    text::counted,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, json};
 
 use super::{
-    Artifact, Finding, Judging, Place, VerdictStatus,
+    EvidenceDir, Finding, Judging,
     case_files::CaseFiles,
     clean_copy::{CleanCopy, Setup},
     command,
@@ -25,19 +29,21 @@ use crate::config::EvaluatorSpec;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Written {
-    /// Words, or a line for the shell, that runs the tests and measures.
+    /// The command that runs the tests with coverage: words or a shell command.
     command: CommandLine,
-    /// The report that it writes, below the clean copy; `PROCTOR_REPORT` names another place.
+    /// The report that it writes, relative to the clean copy. Default: the file in
+    /// `PROCTOR_REPORT`.
     report: Option<String>,
-    /// The share of lines that is enough, from 0 to 1.
+    /// The minimum fraction of covered lines, from 0 to 1.
     #[schemars(range(min = 0.0, max = 1.0))]
     min: f64,
-    /// Files that are the task's besides the settings of runners: patterns, as for `command`.
+    /// Patterns of files that are taken from the task in addition to runner settings, as for
+    /// `command`.
     protect: Option<Vec<String>>,
-    /// Files beside the test case that the command may see, as for `command`.
+    /// Files next to the test case that the command can read, as for `command`.
     #[serde(default)]
     files: Vec<String>,
-    /// More environment.
+    /// Additional environment variables.
     #[serde(default)]
     env: BTreeMap<String, String>,
     /// The folder to run in, below the clean copy.
@@ -46,11 +52,10 @@ struct Written {
     timeout_ms: Option<u64>,
 }
 
-/// Settings that cannot be wrong any more.
+/// Validated settings.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     argv: Vec<String>,
-    report: Option<Utf8PathBuf>,
     min: f64,
     timeout: Option<Duration>,
     pub(super) setup: Setup,
@@ -60,31 +65,22 @@ impl Settings {
     pub(super) fn read(spec: &EvaluatorSpec, folder: &Utf8Path) -> Result<Settings, Fault> {
         let written: Written = spec.config.read()?;
         if !(0.0..=1.0).contains(&written.min) {
-            return Err(spec.config.fault("min", "`min` is a number from 0 to 1"));
-        }
-        let report = written.report.map(Utf8PathBuf::from);
-        let leaves = |path: &Utf8PathBuf| {
-            crate::platform::is_rooted(path.as_str())
-                || path.components().any(|part| part.as_str() == "..")
-        };
-        if let Some(path) = report.as_ref().filter(|path| leaves(path)) {
-            let message = format!("`{path}` leaves the clean copy");
-            return Err(spec.config.fault("report", message));
+            return Err(spec.config.fault("min", "`min` must be from 0 to 1"));
         }
         let argv = command::program(spec, written.command)?;
-        // The tests are often what is asked for.
+        // The agent's task is often to write tests, so they are not protected.
         let usual = Protect::runners();
         let setup = Setup {
             env: written.env,
             case_files: CaseFiles::read(spec, folder, &written.files, &argv)?,
             working_dir: command::working_dir(spec, written.working_dir)?,
+            report: command::below_copy(spec, "report", written.report)?,
             protect: Protect::read(&spec.config, written.protect.as_deref(), usual)?,
             ..Setup::default()
         };
         Ok(Settings {
             setup: setup.of_command(&argv),
             argv,
-            report,
             min: written.min,
             timeout: command::timeout(written.timeout_ms),
         })
@@ -94,30 +90,30 @@ impl Settings {
 /// One run of the command.
 struct Measured {
     end: End,
-    /// How it ended, in words.
+    /// A message about how it ended.
     ended: String,
-    /// The measurement, or why there is none.
+    /// The measurement, or the reason that there is none.
     coverage: Result<Coverage, String>,
     restored: Vec<String>,
     tampered: Vec<String>,
 }
 
-/// No measurement is the work's doing when its command was ended, and when there is one without the work or with
-/// the reference solution.
+/// Judges the coverage. A missing measurement is the work's fault if its command was ended, or if a
+/// control tree has one.
 pub(super) async fn judge(
     settings: &Settings,
     judging: &Judging<'_>,
-    place: &Place,
+    evidence: &EvidenceDir,
 ) -> Result<Finding, String> {
     let tree = judging.change.tree.as_str();
-    let measured = measure(settings, judging, place, ("", tree)).await?;
+    let measured = measure(settings, judging, evidence, ("", tree)).await?;
     let coverage = match &measured.coverage {
         Ok(coverage) => coverage,
         Err(_) if measured.end.was_ended() => {
             let message = measured.ended.clone();
             return Ok(finding(
                 &measured,
-                place,
+                evidence,
                 VerdictStatus::Failed,
                 (0.0, message),
             ));
@@ -128,13 +124,13 @@ pub(super) async fn judge(
                 End::NotFound(_) => !matches!(other.end, End::NotFound(_)),
                 _ => other.coverage.is_ok(),
             };
-            return match better_with(settings, judging, place, &is_better).await? {
+            return match better_with(settings, judging, evidence, &is_better).await? {
                 None => Err(message),
                 Some(control) => {
-                    let message = format!("{message}; not so with {control}");
+                    let message = format!("{message}; it works with {control}");
                     Ok(finding(
                         &measured,
-                        place,
+                        evidence,
                         VerdictStatus::Failed,
                         (0.0, message),
                     ))
@@ -142,12 +138,15 @@ pub(super) async fn judge(
             };
         }
     };
-    let share = coverage.lines.ratio().ok_or("no line was measured")?;
+    let share = coverage
+        .lines
+        .ratio()
+        .ok_or("the report contains no lines")?;
     let has_passed = measured.end == End::Exited(0);
     let mut message = format!(
-        "{:.1} % of {} lines (wanted: {:.1} %)",
+        "{:.1} % of {} (wanted: {:.1} %)",
         share * 100.0,
-        coverage.lines.total,
+        counted(coverage.lines.total, "line"),
         settings.min * 100.0
     );
     if !has_passed {
@@ -159,22 +158,22 @@ pub(super) async fn judge(
         (false, _) => (VerdictStatus::Failed, 0.0),
     };
     let branches = coverage.branches.and_then(super::reports::Share::ratio);
-    let mut found = finding(&measured, place, status, (score, message));
+    let mut found = finding(&measured, evidence, status, (score, message));
     found.metrics.insert("lines".to_owned(), json!(share));
     found.metrics.insert("branches".to_owned(), json!(branches));
     Ok(found)
 }
 
-/// A control tree with which the command does better than with the work.
+/// A control tree with a better result than the work.
 async fn better_with(
     settings: &Settings,
     judging: &Judging<'_>,
-    place: &Place,
+    evidence: &EvidenceDir,
     is_better: &(dyn Fn(&Measured) -> bool + Sync),
 ) -> Result<Option<&'static str>, String> {
     for control in judging.controls().await {
         let which = (control.name, control.tree.as_str());
-        match measure(settings, judging, place, which).await {
+        match measure(settings, judging, evidence, which).await {
             Ok(measured) if is_better(&measured) => return Ok(Some(control.what)),
             Err(problem) if judging.cancel.is_cancelled() => return Err(problem),
             _ => {}
@@ -186,18 +185,18 @@ async fn better_with(
 async fn measure(
     settings: &Settings,
     judging: &Judging<'_>,
-    place: &Place,
+    evidence: &EvidenceDir,
     which: (&str, &str),
 ) -> Result<Measured, String> {
-    let copy = CleanCopy::open(&settings.setup, judging, place, which).await?;
-    let report = copy.report_file(settings.report.as_deref());
+    let mut copy = CleanCopy::open(&settings.setup, judging, evidence, which).await?;
+    let report = copy.report_file();
     report.remove();
     let logs = copy.logs.clone();
     let ran = copy.step(&settings.argv, settings.timeout, logs).await?;
     let line = shell_words::join(&settings.argv);
     let end = End::of(&ran, &line)?;
     let written = report.read().and_then(|bytes| {
-        let missing = "the report cannot be read: there is none";
+        let missing = "no report was written";
         bytes.ok_or_else(|| missing.to_owned())
     });
     let coverage =
@@ -220,7 +219,7 @@ async fn measure(
 
 fn finding(
     measured: &Measured,
-    place: &Place,
+    evidence: &EvidenceDir,
     status: VerdictStatus,
     (score, message): (f64, String),
 ) -> Finding {
@@ -232,8 +231,8 @@ fn finding(
         assertions: None,
         artifacts: vec![Artifact {
             kind: "log".to_owned(),
-            path: format!("{}/output.log", place.folder),
-            description: "what the command printed".to_owned(),
+            path: format!("{}/output.log", evidence.folder),
+            description: "the output of the command".to_owned(),
         }],
         restored: measured.restored.clone(),
         tampered: measured.tampered.clone(),

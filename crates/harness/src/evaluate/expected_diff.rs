@@ -1,18 +1,22 @@
-//! `expected-diff`: how near the agent's change is to the reference's. Only what one of the two
-//! changed is measured: with d(x, y) the lines that differ between two trees, the similarity is
-//! 1 − d(reference, agent) / (d(base, reference) + d(base, agent)). An agent that did nothing
-//! has 0 and one that did the same has 1, however large the repo is around the change.
+//! `expected-diff`: the similarity of the agent's change and the reference's change. With d(x, y)
+//! the number of lines that differ between two trees, it is 1 − d(reference, agent) / (d(base,
+//! reference) + d(base, agent)). No change has similarity 0 and the same change has 1, regardless
+//! of the size of the repo.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use proctor_document::Fault;
+use proctor_record::{
+    record::{self, Artifact, VerdictStatus},
+    text::counted,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{Artifact, EVIDENCE, Finding, Judging, Place, VerdictStatus};
-use crate::{config::EvaluatorSpec, record, workspace::FileChange};
+use super::{EVIDENCE, EvidenceDir, Finding, Judging};
+use crate::{config::EvaluatorSpec, workspace::FileChange};
 
 const REPORT_FILE: &str = "expected-diff-report.json";
 
@@ -20,10 +24,10 @@ const REPORT_FILE: &str = "expected-diff-report.json";
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Written {
-    /// The similarity that is enough, from 0 to 1. Default 0.8.
+    /// The minimum similarity, from 0 to 1. Default 0.8.
     #[schemars(range(min = 0.0, max = 1.0))]
     threshold: f64,
-    /// Files that do not count: patterns such as `*.lock` or `docs/**`.
+    /// Patterns of ignored files, such as `*.lock` or `docs/**`.
     ignore: Vec<String>,
 }
 
@@ -36,7 +40,7 @@ impl Default for Written {
     }
 }
 
-/// Settings that cannot be wrong any more.
+/// Validated settings.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     threshold: f64,
@@ -47,13 +51,13 @@ impl Settings {
     pub(super) fn read(spec: &EvaluatorSpec) -> Result<Settings, Fault> {
         let written: Written = spec.config.read()?;
         if !(0.0..=1.0).contains(&written.threshold) {
-            let message = "`threshold` is a number from 0 to 1";
+            let message = "`threshold` must be from 0 to 1";
             return Err(spec.config.fault("threshold", message));
         }
         let mut ignore = GlobSetBuilder::new();
         for pattern in &written.ignore {
             let glob = Glob::new(pattern).map_err(|error| {
-                let message = format!("`{pattern}` is not a pattern: {}", error.kind());
+                let message = format!("invalid pattern `{pattern}`: {}", error.kind());
                 spec.config.fault("ignore", message)
             })?;
             ignore.add(glob);
@@ -71,13 +75,13 @@ impl Settings {
 pub(super) async fn judge(
     settings: &Settings,
     judging: &Judging<'_>,
-    place: &Place,
+    evidence: &EvidenceDir,
 ) -> Result<Finding, String> {
     let workspace = judging.workspace;
     let Some(reference) = judging.reference else {
-        return Err("there is no reference solution to compare with".to_owned());
+        return Err("the task has no reference solution".to_owned());
     };
-    let failed = |error| format!("cannot compare with the reference: {error}");
+    let failed = |error| format!("cannot compare with the reference solution: {error}");
     let expected = workspace.reference_tree(reference).await.map_err(failed)?;
     let agent = judging.change.tree.as_str();
     let (wanted, done, between) = tokio::join!(
@@ -92,12 +96,12 @@ pub(super) async fn judge(
         &settings.ignore,
     );
     let Some(similarity) = table.similarity() else {
-        return Err("neither the reference nor the agent changed a file that counts".to_owned());
+        return Err("neither the reference nor the agent changed a relevant file".to_owned());
     };
-    // A later judgement leaves the report of an earlier one alone.
+    // Rescoring keeps the report of earlier judging.
     let path = match judging.evidence {
         EVIDENCE => REPORT_FILE.to_owned(),
-        _ => format!("{}/{REPORT_FILE}", place.folder),
+        _ => format!("{}/{REPORT_FILE}", evidence.folder),
     };
     let report = judging.artifacts.join(&path);
     fs_err::create_dir_all(report.parent().unwrap_or(&report))
@@ -112,11 +116,11 @@ pub(super) async fn judge(
         },
         score: Some(similarity),
         message: format!(
-            "{:.0} % of the reference's change (wanted: {:.0} %), {} of {} files the same",
+            "{:.0} % of the reference's change (wanted: {:.0} %), {} of {} the same",
             similarity * 100.0,
             settings.threshold * 100.0,
             table.count(State::Matched),
-            table.rows.len(),
+            counted(table.rows.len(), "file"),
         ),
         metrics: table.metrics(similarity),
         assertions: Some(Map::from_iter([(
@@ -133,13 +137,13 @@ pub(super) async fn judge(
     })
 }
 
-/// How a file of one change compares with the other.
+/// How the two changes of a file compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum State {
-    /// Both made the same of it.
+    /// Both changed it in the same way.
     Matched,
-    /// Both changed it, each in its way.
+    /// Both changed it in different ways.
     Changed,
     /// Only the agent changed it.
     Added,
@@ -197,7 +201,7 @@ impl Table {
         }
     }
 
-    /// Over all files, each line counting the same; `None` when nothing was changed.
+    /// The similarity over all lines; `None` if nothing was changed.
     fn similarity(&self) -> Option<f64> {
         let changed: u64 = self.rows.iter().map(|row| row.changed).sum();
         let apart = self.rows.iter().map(|row| row.apart).sum();
@@ -224,7 +228,8 @@ impl Table {
     }
 }
 
-/// Lines that differ, by file. A change without lines (a binary file, a mode) counts as one.
+/// The number of differing lines by file. A change without lines (a binary file, a mode) counts as
+/// one.
 fn sizes(files: &[FileChange]) -> BTreeMap<&str, u64> {
     let size = |file: &FileChange| (file.added.unwrap_or(0) + file.removed.unwrap_or(0)).max(1);
     files
@@ -260,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn doing_nothing_is_0_and_doing_the_same_is_1() {
+    fn no_change_scores_0_and_the_same_change_scores_1() {
         let wanted = [file("a", 3, 1), file("b", 10, 0)];
         check(
             &wanted,
@@ -273,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_change_and_changes_of_ones_own_are_in_between() {
+    fn partial_and_additional_changes_score_in_between() {
         let wanted = [file("a", 4, 0)];
         check(
             &wanted,
@@ -291,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_binary_file_counts_as_one_line() {
+    fn binary_file_counts_as_one_line() {
         let logo = FileChange {
             path: "logo.png".to_owned(),
             added: None,

@@ -1,10 +1,11 @@
-//! Fills a clean copy: the agent's work, with the task's version of everything that decides how it is judged, and
-//! with hidden tests.
+//! Fills a clean copy: the agent's work, with the task's version of all files that affect judging,
+//! and with hidden tests.
 
 use std::collections::BTreeSet;
 
 use camino::Utf8Path;
 use globset::GlobSet;
+use proctor_record::fs::{beneath::UntrustedDir, dir};
 
 use super::{
     Judging,
@@ -13,23 +14,21 @@ use super::{
     seal,
     tests::Edit,
 };
-use crate::{
-    fs::{beneath::UntrustedDir, dir},
-    workspace::{ChangedFile, Entry, WorkspaceError},
-};
+use crate::workspace::{ChangedFile, TreeEntry, WorkspaceError};
 
-/// How a copy was filled.
+/// The result of filling a copy.
 #[derive(Debug, Default)]
 pub(super) struct Filled {
-    /// Files of the agent that were replaced or removed; a merged manifest names its keys.
+    /// Files of the agent that were replaced or removed; for a merged manifest with the replaced
+    /// keys.
     pub(super) restored: Vec<String>,
-    /// Files that the agent made or changed and that are judged so.
+    /// Files of the agent that are judged unchanged.
     pub(super) agents: BTreeSet<String>,
     /// Hidden tests.
     pub(super) hidden: BTreeSet<String>,
 }
 
-/// Fill `copy` with `tree` as it is judged.
+/// Fills `copy` with the tree to judge.
 pub(super) async fn fill(
     setup: &Setup,
     judging: &Judging<'_>,
@@ -41,9 +40,9 @@ pub(super) async fn fill(
     workspace.clean_copy(&tree, copy).await?;
     let hidden = match &setup.hidden {
         Hidden::None => Vec::new(),
-        Hidden::Revision(revision) => workspace.lay_over(revision, copy).await?,
+        Hidden::Revision(revision) => workspace.copy_over(revision, copy).await?,
         Hidden::Folder(folder) => {
-            dir::lay_over(folder.as_std_path(), copy.as_std_path())?;
+            dir::copy_over(folder.as_std_path(), copy.as_std_path())?;
             UntrustedDir::new(folder.clone()).files(&seal::UNSEALED)
         }
     };
@@ -52,7 +51,7 @@ pub(super) async fn fill(
     Ok(filled)
 }
 
-/// Edit files of a copy. A file that is not as expected is left as it is.
+/// Edits files of a copy. Files with unexpected content are kept.
 pub(super) fn edit(below: &UntrustedDir, edits: &[Edit]) -> std::io::Result<()> {
     for edit in edits {
         let is_there = below.metadata(&edit.path).is_ok();
@@ -110,10 +109,10 @@ async fn guarded(
 enum Share {
     Agents,
     Tasks,
-    Merged(Entry, Vec<String>),
+    Merged(TreeEntry, Vec<String>),
 }
 
-/// Merge a manifest. One that is gone, no regular file or not readable is the task's.
+/// Merges a manifest. A missing, irregular or unreadable manifest is taken from the task.
 async fn share(judging: &Judging<'_>, file: &ChangedFile) -> Result<Share, WorkspaceError> {
     let workspace = judging.workspace;
     let Some(entry) = file.work.as_ref().filter(|entry| entry.is_file()) else {
@@ -133,7 +132,7 @@ async fn share(judging: &Judging<'_>, file: &ChangedFile) -> Result<Share, Works
     })
 }
 
-/// The facts that decide about the changed files. The reference is read only if it matters.
+/// The facts that determine the owners of changed files. The reference is read only if it matters.
 async fn circumstances(
     setup: &Setup,
     judging: &Judging<'_>,
@@ -144,16 +143,20 @@ async fn circumstances(
     if changed.is_empty() {
         return Ok(facts);
     }
-    let relatives = changed
-        .iter()
-        .flat_map(|file| protect::relatives(&file.path));
-    let relatives: Vec<String> = relatives.collect();
+    let paths = changed.iter();
+    let relatives = paths.flat_map(|file| setup.protect.relatives(&file.path));
+    let relatives: BTreeSet<String> = relatives.collect();
+    let relatives: Vec<String> = relatives.into_iter().collect();
     let on_base = workspace.existing(&workspace.base_tree, &relatives).await?;
     facts.on_base.extend(on_base);
     facts.included = included(judging, &facts).await?;
     facts.unvendored = unvendored(judging, changed).await?;
+    // With a reference more files may be the task's.
+    facts.has_reference = judging.reference.is_some();
     let is_agents = |file: &ChangedFile| setup.protect.owner(file, &facts) == Owner::Agent;
-    if changed.iter().all(is_agents) {
+    let is_settled = changed.iter().all(is_agents);
+    facts.has_reference = false;
+    if is_settled {
         return Ok(facts);
     }
     let Some(reference) = judging.reference else {
@@ -161,6 +164,7 @@ async fn circumstances(
     };
     match workspace.reference_tree(reference).await {
         Ok(tree) => {
+            facts.has_reference = true;
             let of_reference = workspace.changed_files(&tree).await?;
             let paths = of_reference.into_iter().map(|file| file.path);
             facts.of_reference.extend(paths);
@@ -171,7 +175,7 @@ async fn circumstances(
     Ok(facts)
 }
 
-/// The files that the makefiles of the base include, and those that these include.
+/// The files that the makefiles of the base include, directly or indirectly.
 async fn included(judging: &Judging<'_>, facts: &Circumstances) -> Result<GlobSet, WorkspaceError> {
     let workspace = judging.workspace;
     let mut unread = protect::makefiles(facts);
@@ -197,7 +201,8 @@ async fn included(judging: &Judging<'_>, facts: &Circumstances) -> Result<GlobSe
     Ok(protect::lenient_globs(&patterns))
 }
 
-/// Folders of Go modules in which the work has new copies of modules that the base takes from elsewhere.
+/// Folders of Go modules in which the work adds vendored copies of modules that the base takes from
+/// elsewhere.
 async fn unvendored(
     judging: &Judging<'_>,
     changed: &[ChangedFile],

@@ -1,25 +1,29 @@
-//! `git-diff`: how large the change is and how it is spread over files.
+//! `git-diff`: the size of the change and its distribution over files.
 
 use camino::Utf8Path;
+use proctor_document::{Fault, Node, Value};
+use proctor_record::{
+    fs::dir,
+    record::{Artifact, DiffRecord, PATCH_FILE, VerdictStatus},
+    text,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value as Json, json};
 
-use super::{Artifact, Finding, Judging, VerdictStatus};
-use crate::{
-    fs::dir,
-    record::{DiffRecord, PATCH_FILE},
-    workspace::{Change, FileChange},
-};
+use super::{Finding, Judging};
+use crate::workspace::{Change, FileChange};
 
 /// `config` of `git-diff`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Settings {
-    /// Compare with this commit of the repo instead of the one that the agent started from.
+    /// The commit to compare with, instead of the one that the agent started from.
     base_commit: Option<String>,
     /// The conditions.
     assertions: Assertions,
+    /// Whether the metrics have the entropy of the change. Default true.
+    include_entropy: Option<bool>,
 }
 
 /// Bounds on the change.
@@ -32,7 +36,7 @@ struct Assertions {
     max_lines_added: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_lines_removed: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "max_lines_changed", skip_serializing_if = "Option::is_none")]
     max_total_changes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     min_change_entropy: Option<f64>,
@@ -41,7 +45,7 @@ struct Assertions {
 }
 
 impl Assertions {
-    /// Whether one of them is about lines.
+    /// Whether a condition is about lines.
     fn counts_lines(&self) -> bool {
         let limits = [
             self.max_lines_added,
@@ -52,14 +56,43 @@ impl Assertions {
     }
 }
 
+/// The keys of `assertions`. youBencha's test cases also have them in `config` itself.
+const ASSERTIONS: [&str; 7] = [
+    "max_files_changed",
+    "max_lines_added",
+    "max_lines_removed",
+    "max_total_changes",
+    "max_lines_changed",
+    "min_change_entropy",
+    "max_change_entropy",
+];
+
 impl Settings {
-    /// Whether it can fail, rather than only measure.
+    /// Reads `config`.
+    pub(super) fn read(config: &Node) -> Result<Settings, Fault> {
+        let mut config = config.clone();
+        let direct = ASSERTIONS.iter().filter_map(|key| config.remove(key));
+        let direct: Vec<_> = direct.collect();
+        let has_assertions = config.get("assertions").is_some();
+        if let (Some((span, key, _)), Value::Map(entries)) = (direct.first(), &mut config.value) {
+            let span = *span;
+            if has_assertions {
+                let message = format!("`{key}` stands beside `assertions`");
+                return Err(Fault::new(span, message).with_hint("put it into `assertions`"));
+            }
+            let value = Value::Map(direct);
+            entries.push((span, "assertions".to_owned(), Node { span, value }));
+        }
+        config.read()
+    }
+
+    /// Whether it has conditions, rather than only measuring.
     pub(super) fn decides(&self) -> bool {
         self.assertions != Assertions::default()
     }
 }
 
-/// The size and spread of a change.
+/// The size of a change and its distribution over files.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Size {
     pub(crate) files: u64,
@@ -69,7 +102,7 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// Add up a change. A file whose lines are not known counts as a file.
+    /// Sums up a change. A file whose lines are not known counts as a file only.
     pub(crate) fn of(files: &[FileChange]) -> Size {
         let added = files.iter().filter_map(|file| file.added).sum();
         let removed = files.iter().filter_map(|file| file.removed).sum();
@@ -98,7 +131,7 @@ pub(crate) fn diff_record(change: &Change, patch: &Utf8Path) -> std::io::Result<
     })
 }
 
-/// Shannon entropy in bits of the lines changed over the files: 0 when one file has them all.
+/// Shannon entropy in bits of the changed lines over the files: 0 if one file has them all.
 fn entropy(files: &[FileChange]) -> f64 {
     let lines: Vec<u64> = files
         .iter()
@@ -111,7 +144,7 @@ fn entropy(files: &[FileChange]) -> f64 {
         .map(|lines| *lines as f64 / total)
         .map(|share| share * share.log2())
         .sum();
-    // Of a single file the sum is zero with a minus sign.
+    // The sum of a single file is -0.
     if bits == 0.0 { 0.0 } else { -bits }
 }
 
@@ -158,23 +191,15 @@ pub(super) async fn judge(settings: &Settings, judging: &Judging<'_>) -> Result<
         violations.push(format!("{} is too large to count its lines", file.path));
     }
     let mut metrics = metrics(size, files);
+    if settings.include_entropy == Some(false) {
+        metrics.remove("change_entropy");
+    }
     metrics.insert("base_commit".to_owned(), json!(base));
     metrics.insert("current_commit".to_owned(), json!(judging.change.head));
     if !violations.is_empty() {
         metrics.insert("violations".to_owned(), json!(violations));
     }
-    let assertions =
-        serde_json::to_value(&settings.assertions)
-            .ok()
-            .and_then(|value| match value {
-                Value::Object(map) if !map.is_empty() => Some(map),
-                _ => None,
-            });
-    let plural = if size.files == 1 { "file" } else { "files" };
-    let measured = format!(
-        "{} {plural} changed (+{}/-{} lines)",
-        size.files, size.added, size.removed
-    );
+    let measured = describe(size);
     Ok(Finding {
         status: if violations.is_empty() {
             VerdictStatus::Passed
@@ -188,22 +213,39 @@ pub(super) async fn judge(settings: &Settings, judging: &Judging<'_>) -> Result<
             format!("{measured}; {}", violations.join("; "))
         },
         metrics,
-        assertions,
+        assertions: given(&settings.assertions),
         artifacts: vec![Artifact {
             kind: "diff".to_owned(),
             path: PATCH_FILE.to_owned(),
-            description: "what the agent changed".to_owned(),
+            description: "the agent's change".to_owned(),
         }],
         restored: Vec::new(),
         tampered: Vec::new(),
     })
 }
 
+fn describe(size: Size) -> String {
+    format!(
+        "{} changed (+{}/-{} lines)",
+        text::counted(size.files, "file"),
+        size.added,
+        size.removed
+    )
+}
+
+/// The assertions that are set, or `None` without any.
+fn given(assertions: &Assertions) -> Option<Map<String, Json>> {
+    match serde_json::to_value(assertions) {
+        Ok(Json::Object(map)) if !map.is_empty() => Some(map),
+        _ => None,
+    }
+}
+
 fn violations(assertions: &Assertions, size: Size) -> Vec<String> {
     let mut found = Vec::new();
     let mut at_most = |name: &str, limit: Option<u64>, value: u64| {
         if let Some(limit) = limit.filter(|limit| value > *limit) {
-            found.push(format!("{name} is {limit}, found {value}"));
+            found.push(format!("{name} is {limit}, actual value {value}"));
         }
     };
     at_most(
@@ -227,7 +269,7 @@ fn violations(assertions: &Assertions, size: Size) -> Vec<String> {
         .filter(|limit| size.entropy < *limit)
     {
         found.push(format!(
-            "min_change_entropy is {limit}, found {:.3}",
+            "min_change_entropy is {limit}, actual value {:.3}",
             size.entropy
         ));
     }
@@ -236,15 +278,15 @@ fn violations(assertions: &Assertions, size: Size) -> Vec<String> {
         .filter(|limit| size.entropy > *limit)
     {
         found.push(format!(
-            "max_change_entropy is {limit}, found {:.3}",
+            "max_change_entropy is {limit}, actual value {:.3}",
             size.entropy
         ));
     }
     found
 }
 
-fn metrics(size: Size, files: &[FileChange]) -> Map<String, Value> {
-    let changed: Vec<Value> = files
+fn metrics(size: Size, files: &[FileChange]) -> Map<String, Json> {
+    let changed: Vec<Json> = files
         .iter()
         .map(|file| {
             json!({
@@ -289,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bound_is_checked_at_and_over_it() {
+    fn bounds_are_checked_at_and_beyond_the_limit() {
         let size = Size {
             files: 2,
             added: 3,
@@ -314,5 +356,28 @@ mod tests {
             max_change_entropy: Some(0.9),
         };
         assert_eq!(violations(&over, size).len(), 6);
+    }
+
+    fn settings(yaml: &str) -> Result<Settings, String> {
+        let config = proctor_document::Format::Yaml.parse(yaml).unwrap();
+        Settings::read(&config).map_err(|fault| fault.message)
+    }
+
+    #[test]
+    fn limits_of_youbencha_stand_in_config_or_in_assertions() {
+        let expect = Assertions {
+            max_files_changed: Some(5),
+            max_total_changes: Some(200),
+            ..Assertions::default()
+        };
+        for yaml in [
+            "max_files_changed: 5\nmax_lines_changed: 200\n",
+            "assertions: {max_files_changed: 5, max_total_changes: 200}\ninclude_entropy: true\n",
+        ] {
+            assert_eq!(settings(yaml).unwrap().assertions, expect, "{yaml}");
+        }
+        let both = "max_files_changed: 5\nassertions: {max_lines_added: 1}\n";
+        assert!(settings(both).unwrap_err().contains("beside `assertions`"));
+        assert!(settings("max_file_changed: 5\n").is_err());
     }
 }

@@ -1,13 +1,14 @@
-//! The view that an evaluator has of the owners of files: its rules, the questions that they leave open, and the verdict
-//! on work that changes what judges it.
+//! File ownership for an evaluator: its rules, undefined owners, and the verdict on work that
+//! changes protected files.
 
 use globset::GlobSet;
+use proctor_record::record::VerdictStatus;
 
-use super::{Evaluator, Finding, Kind, VerdictStatus, clean_copy};
+use super::{Evaluator, Finding, Kind, clean_copy};
 use crate::workspace::Change;
 
 impl Evaluator {
-    /// How its clean copies are made, when it makes some.
+    /// The setup of its clean copies, if it uses any.
     pub(super) fn setup(&self) -> Option<&clean_copy::Setup> {
         match &self.kind {
             Kind::Command(settings) => Some(&settings.setup),
@@ -18,7 +19,7 @@ impl Evaluator {
         }
     }
 
-    /// The same for a task that names its `solution_paths`.
+    /// Applies the task's `solution_paths`.
     pub(crate) fn confined_to(mut self, solution: Option<&GlobSet>) -> Evaluator {
         let setup = match &mut self.kind {
             Kind::Command(settings) => &mut settings.setup,
@@ -32,12 +33,12 @@ impl Evaluator {
         self
     }
 
-    /// Whether its settings ask for sentinels, which need a reference solution.
+    /// Whether its settings enable sentinels, which require a reference solution.
     pub(crate) fn asks_for_sentinels(&self) -> bool {
         matches!(&self.kind, Kind::Tests(settings) if settings.asks_for_sentinels())
     }
 
-    /// Questions to the author of the task: the owners of files that a command runs.
+    /// Questions to the task's author about the owners of files that a command runs.
     pub fn questions(&self) -> Vec<String> {
         let files = self
             .setup()
@@ -52,7 +53,7 @@ impl Evaluator {
         files.into_iter().map(question).collect()
     }
 
-    /// The files of these questions that the agent changed.
+    /// Files with an undefined owner that the agent changed.
     pub(super) fn unprotected(&self, change: &Change) -> Vec<String> {
         let files = self
             .setup()
@@ -68,7 +69,7 @@ impl Evaluator {
 }
 
 impl Finding {
-    /// The verdict on work that changes what judges it, regardless of other findings.
+    /// Fails work that changed protected files, regardless of other findings.
     pub(super) fn held_against_tampering(mut self) -> Finding {
         if self.tampered.is_empty() {
             return self;

@@ -1,5 +1,5 @@
-//! The reward that a Harbor verifier leaves: `reward.json` or `reward.txt`. A missing or
-//! empty one, or one that is not a number, is an error and never a 0.
+//! The reward of a Harbor verifier: `reward.json` or `reward.txt`. A missing, empty or non-numeric
+//! reward is an error and never a 0.
 
 use std::{
     io::{self, ErrorKind},
@@ -7,25 +7,25 @@ use std::{
 };
 
 use camino::Utf8Path;
+use proctor_record::fs::beneath::UntrustedDir;
 use serde_json::{Map, Value};
 
-use crate::fs::beneath::UntrustedDir;
-
-/// A reward file larger than this is none.
+/// The maximum size of a reward file.
 const MAX_BYTES: u64 = 1 << 20;
-/// The name of the reward that decides.
+/// The key of the deciding reward.
 const REWARD: &str = "reward";
 
-/// The rewards that a verifier left.
+/// The rewards of a verifier.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rewards {
-    /// The one that decides.
+    /// The deciding reward.
     pub reward: f64,
-    /// All of them, as written.
+    /// All rewards, as written.
     pub all: Map<String, Value>,
 }
 
-/// Read the reward in the folder `verifier` of `logs` (Harbor's `/logs`). `reward.json` wins.
+/// Reads the reward in the folder `verifier` of `logs` (Harbor's `/logs`). `reward.json` takes
+/// precedence.
 pub fn read(logs: &Utf8Path) -> Result<Rewards, String> {
     let logs = UntrustedDir::new(logs);
     for (name, parse) in [
@@ -42,12 +42,13 @@ pub fn read(logs: &Utf8Path) -> Result<Rewards, String> {
     Err("neither reward.json nor reward.txt was written".to_owned())
 }
 
-/// The text of a regular file; `None` when there is nothing. The tests ran the agent's code: a link may lead anywhere.
+/// The text of a regular file; `None` if it is missing. The tests ran the agent's code, so a link
+/// may point anywhere.
 fn text_of(logs: &UntrustedDir, name: &str) -> Result<Option<String>, String> {
     let path = Path::new("verifier").join(name);
     match logs.metadata(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(format!("cannot be read: {error}")),
+        Err(error) => return Err(format!("is not readable: {error}")),
         Ok(about) if !about.is_file() => return Err("is not a regular file".to_owned()),
         Ok(about) if about.len() > MAX_BYTES => return Err("is larger than 1 MiB".to_owned()),
         Ok(_) => {}
@@ -57,7 +58,7 @@ fn text_of(logs: &UntrustedDir, name: &str) -> Result<Option<String>, String> {
     match text {
         Ok(text) if text.trim().is_empty() => Err("is empty".to_owned()),
         Ok(text) => Ok(Some(text)),
-        Err(error) => Err(format!("cannot be read: {error}")),
+        Err(error) => Err(format!("is not readable: {error}")),
     }
 }
 
@@ -65,8 +66,9 @@ fn from_text(text: &str) -> Result<Rewards, String> {
     let reward: f64 = text
         .trim()
         .parse()
-        .map_err(|_| format!("holds no number but {:?}", cropped(text)))?;
-    let value = serde_json::Number::from_f64(reward).ok_or("holds a number that is not finite")?;
+        .map_err(|_| format!("does not contain a number but {:?}", cropped(text)))?;
+    let value =
+        serde_json::Number::from_f64(reward).ok_or("contains a number that is not finite")?;
     Ok(Rewards {
         reward,
         all: Map::from_iter([(REWARD.to_owned(), Value::Number(value))]),
@@ -79,7 +81,7 @@ fn from_json(text: &str) -> Result<Rewards, String> {
     let all = match value {
         Value::Number(number) => Map::from_iter([(REWARD.to_owned(), Value::Number(number))]),
         Value::Object(all) => all,
-        _ => return Err("holds neither a number nor a map of numbers".to_owned()),
+        _ => return Err("contains neither a number nor a map of numbers".to_owned()),
     };
     for (name, value) in &all {
         if !value.as_f64().is_some_and(f64::is_finite) {
@@ -122,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reward_is_a_number_in_either_file_and_json_wins() {
+    fn reward_is_read_from_json_before_text() {
         for (files, expect) in [
             (vec![("reward.txt", "1")], 1.0),
             (vec![("reward.txt", " 0.25\n")], 0.25),
@@ -137,13 +139,13 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_reward_is_an_error_and_never_a_number() {
+    fn invalid_reward_is_an_error() {
         for (files, expect) in [
             (vec![], "neither"),
             (vec![("reward.txt", "")], "is empty"),
             (vec![("reward.txt", " \n")], "is empty"),
-            (vec![("reward.txt", "passed")], "holds no number"),
-            (vec![("reward.txt", "1 1")], "holds no number"),
+            (vec![("reward.txt", "passed")], "does not contain a number"),
+            (vec![("reward.txt", "1 1")], "does not contain a number"),
             (vec![("reward.txt", "nan")], "not finite"),
             (vec![("reward.txt", "inf")], "not finite"),
             (vec![("reward.json", "")], "is empty"),
@@ -155,7 +157,7 @@ mod tests {
             (vec![("reward.json", r#"{"reward": "1"}"#)], "`reward`"),
             (vec![("reward.json", r#"{"reward": true}"#)], "`reward`"),
             (vec![("reward.json", r#"{"reward": {"a": 1}}"#)], "`reward`"),
-            // A broken reward.json does not fall back to the text.
+            // There is no fallback from an invalid reward.json to the text.
             (
                 vec![("reward.json", "{"), ("reward.txt", "1")],
                 "is not JSON",
@@ -166,17 +168,17 @@ mod tests {
         }
     }
 
-    // Elsewhere links need rights.
+    // Other platforms require privileges for links.
     #[cfg(unix)]
     #[test]
-    fn a_link_is_not_a_reward() {
+    fn link_is_not_a_reward() {
         let dir = folder(&[("elsewhere", "1")]);
         let link = dir.path().join("verifier/reward.txt");
         std::os::unix::fs::symlink("elsewhere", link).unwrap();
         let logs = Utf8Path::from_path(dir.path()).unwrap();
         let error = read(logs).unwrap_err();
         assert!(error.contains("not a regular file"), "{error}");
-        // Nor is the file in a folder behind a link.
+        // A file in a linked folder is not a reward either.
         std::fs::create_dir(dir.path().join("other")).unwrap();
         std::os::unix::fs::symlink("../verifier", dir.path().join("other/verifier")).unwrap();
         std::fs::write(dir.path().join("verifier/reward.json"), "1").unwrap();

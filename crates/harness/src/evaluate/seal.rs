@@ -1,4 +1,4 @@
-//! Seals: protected files are the same after a command has run in the copy as they were before.
+//! Seals: protected files must not change while a command runs in the copy.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,12 +8,11 @@ use std::{
     time::SystemTime,
 };
 
-use sha2::{Digest, Sha256};
-
-use crate::{
+use proctor_record::{
     fs::{beneath::UntrustedDir, hex},
     platform,
 };
+use sha2::{Digest, Sha256};
 
 /// Folders of installed packages and build products, which commands fill while they run.
 pub(super) const UNSEALED: [&str; 4] = ["node_modules", "target", ".venv", ".git"];
@@ -22,9 +21,9 @@ pub(super) const UNSEALED: [&str; 4] = ["node_modules", "target", ".venv", ".git
 #[derive(Debug, Default)]
 pub(super) struct Seals {
     files: BTreeMap<String, Stamp>,
-    /// Settings of runners that were there.
+    /// Runner settings that existed.
     decisive: BTreeSet<String>,
-    /// Whether times say something: the files of the copy are those that the command sees.
+    /// Whether change times are reliable: the command uses the same files as this process.
     has_times: bool,
 }
 
@@ -32,22 +31,23 @@ pub(super) struct Seals {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stamp {
     content: String,
-    /// The time of the last change, which programs cannot set: a file that was changed and changed back shows it.
+    /// The change time (ctime), which programs cannot set: it reveals a file that was changed and
+    /// restored.
     changed: SystemTime,
 }
 
-/// Which files are sealed.
+/// The rules for sealed files.
 pub(super) struct Rules<'a> {
-    /// Files that must stay the same.
+    /// Files that must not change.
     pub(super) is_sealed: &'a (dyn Fn(&str) -> bool + Sync),
     /// Files that must not appear.
     pub(super) is_decisive: &'a (dyn Fn(&str) -> bool + Sync),
-    /// Whether times say something.
+    /// Whether change times are reliable.
     pub(super) has_times: bool,
 }
 
 impl Seals {
-    /// Seal the files of a copy.
+    /// Seals the files of a copy.
     pub(super) fn take(copy: &UntrustedDir, rules: &Rules<'_>) -> io::Result<Seals> {
         let mut seals = Seals {
             has_times: rules.has_times,
@@ -70,7 +70,7 @@ impl Seals {
         self.files.keys().map(String::as_str)
     }
 
-    /// The files whose seal is broken, and settings of runners that were not there before.
+    /// Sealed files that changed, and new runner settings.
     pub(super) fn broken(&self, copy: &UntrustedDir, rules: &Rules<'_>) -> Vec<String> {
         let is_broken = |name: &str, before: &Stamp| match stamp(copy, name) {
             Err(_) => true,
@@ -89,7 +89,7 @@ impl Seals {
     }
 }
 
-/// The state of one file. A folder on the way that is a link now is an error.
+/// The state of one file. A parent folder that became a link is an error.
 fn stamp(root: &UntrustedDir, name: &str) -> io::Result<Stamp> {
     let about = root.metadata(name)?;
     let content = if about.is_symlink() {
@@ -137,7 +137,7 @@ mod tests {
     };
 
     #[test]
-    fn changed_restored_removed_and_new_files_break_seals_and_output_does_not() {
+    fn changed_restored_removed_and_new_files_break_seals() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         let copy = UntrustedDir::new(camino::Utf8Path::from_path(dir.path()).unwrap());
@@ -153,7 +153,7 @@ mod tests {
         }
         let seals = Seals::take(&copy, &RULES).unwrap();
         assert_eq!(seals.broken(&copy, &RULES), Vec::<String>::new());
-        // Times of files are as coarse as the clock of the kernel.
+        // File times have the resolution of the kernel's clock.
         std::thread::sleep(std::time::Duration::from_millis(20));
         fs::write(path("src"), "y").unwrap();
         fs::write(path("tests/output"), "y").unwrap();
@@ -170,7 +170,7 @@ mod tests {
         #[cfg(unix)]
         {
             std::os::unix::fs::symlink("moved", path("tests")).unwrap();
-            // The same files behind a link are not the same files.
+            // The same files behind a link do not count as the same.
             assert_eq!(seals.broken(&copy, &RULES), broken);
             fs::remove_file(path("tests")).unwrap();
         }

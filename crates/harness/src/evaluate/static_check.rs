@@ -1,16 +1,18 @@
-//! `lint`, `build`, `typecheck`: a command that finds fault with code. Only what the base does not
-//! have already counts: an old warning is not the agent's.
+//! `lint`, `build`, `typecheck`: a command that reports findings. Findings of the base are not
+//! counted: they are not the agent's.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use camino::Utf8Path;
 use proctor_document::Fault;
+use proctor_record::record::{self, Artifact, VerdictStatus};
+use proctor_sandbox::shell;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, json};
 
 use super::{
-    Artifact, Finding as Found, Judging, Place, VerdictStatus,
+    EvidenceDir, Finding as Found, Judging,
     case_files::CaseFiles,
     clean_copy::{CleanCopy, Setup},
     command,
@@ -20,7 +22,7 @@ use super::{
     reports::{Findings, Severity},
     tests::bounded,
 };
-use crate::{config::EvaluatorSpec, record, sandbox::shell};
+use crate::config::EvaluatorSpec;
 
 /// The new findings.
 const FINDINGS: &str = "new-findings.json";
@@ -29,20 +31,21 @@ const FINDINGS: &str = "new-findings.json";
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Written {
-    /// Words, or a line for the shell. `PROCTOR_REPORT` names the file that its report goes to
-    /// (SARIF, `ESLint`'s or cargo's JSON); what it prints is read when it writes none.
+    /// The command: words or a shell command. It writes its report (SARIF, `ESLint`'s or cargo's
+    /// JSON) to the file in `PROCTOR_REPORT`; otherwise its output is read.
     command: CommandLine,
-    /// How bad a finding has to be to count. Default `warning`.
+    /// The minimum severity of findings that count. Default `warning`.
     level: Option<Level>,
-    /// How many new findings are still good. Default 0.
+    /// The maximum number of new findings. Default 0.
     #[serde(default)]
     max_new: usize,
-    /// Files that are the task's besides the settings of linters: patterns, as for `command`.
+    /// Patterns of files that are taken from the task in addition to linter settings, as for
+    /// `command`.
     protect: Option<Vec<String>>,
-    /// Files beside the test case that the command may see, as for `command`.
+    /// Files next to the test case that the command can read, as for `command`.
     #[serde(default)]
     files: Vec<String>,
-    /// More environment.
+    /// Additional environment variables.
     #[serde(default)]
     env: BTreeMap<String, String>,
     /// The folder to run in, below the clean copy.
@@ -51,7 +54,7 @@ struct Written {
     timeout_ms: Option<u64>,
 }
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Level {
@@ -60,7 +63,7 @@ enum Level {
     Error,
 }
 
-/// Settings that cannot be wrong any more.
+/// Validated settings.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     argv: Vec<String>,
@@ -96,7 +99,7 @@ impl Settings {
         })
     }
 
-    /// A line for the shell of a repo's task.
+    /// The settings for a shell command of a repo task.
     pub(super) fn of_line(line: &str, timeout: Duration) -> Settings {
         let argv = shell::line(line);
         let setup = Setup {
@@ -113,12 +116,12 @@ impl Settings {
     }
 }
 
-/// The command's findings for one state of the code.
+/// The findings for one tree.
 struct Said {
     end: End,
-    /// How it ended, in words.
+    /// A message about how the command ended.
     message: String,
-    /// When it wrote a report that could be read.
+    /// The findings of a valid report.
     findings: Option<Findings>,
     restored: Vec<String>,
     tampered: Vec<String>,
@@ -127,27 +130,27 @@ struct Said {
 pub(super) async fn judge(
     settings: &Settings,
     judging: &Judging<'_>,
-    place: &Place,
+    evidence: &EvidenceDir,
 ) -> Result<Found, String> {
     let tree = judging.change.tree.as_str();
-    let said = ask(settings, judging, place, ("", tree)).await?;
+    let said = ask(settings, judging, evidence, ("", tree)).await?;
     if said.findings.is_none() && said.end == End::Exited(0) {
         let message = said.message.clone();
-        return Ok(found(place, &said, VerdictStatus::Passed, message));
+        return Ok(found(evidence, &said, VerdictStatus::Passed, message));
     }
     let is_cut_short = matches!(said.end, End::TimedOut | End::Killed(_));
     if is_cut_short || (said.findings.is_none() && said.end.was_ended()) {
         let message = said.message.clone();
-        return Ok(found(place, &said, VerdictStatus::Failed, message));
+        return Ok(found(evidence, &said, VerdictStatus::Failed, message));
     }
     let base = judging.workspace.base_tree.as_str();
-    let base = ask(settings, judging, place, ("-base", base)).await?;
+    let base = ask(settings, judging, evidence, ("-base", base)).await?;
     let (Some(now), Some(before)) = (&said.findings, &base.findings) else {
-        return by_exit_code(place, &said, &base);
+        return by_exit_code(evidence, &said, &base);
     };
     let new = now.new_since(before);
     let bad: Vec<_> = new.iter().filter(|it| it.level >= settings.level).collect();
-    let path = format!("{}/{FINDINGS}", place.folder);
+    let path = format!("{}/{FINDINGS}", evidence.folder);
     record::write_json(&judging.artifacts.join(&path), &json!({ "new": new }))
         .map_err(|error| error.to_string())?;
     let status = if bad.len() <= settings.max_new {
@@ -165,7 +168,7 @@ pub(super) async fn judge(
         before.at_least(settings.level),
         now.at_least(settings.level),
     );
-    let mut found = found(place, &said, status, message);
+    let mut found = found(evidence, &said, status, message);
     let counts = json!({
         "new": bad.len(),
         "before": before.at_least(settings.level),
@@ -175,29 +178,29 @@ pub(super) async fn judge(
     found.artifacts.push(Artifact {
         kind: "report".to_owned(),
         path,
-        description: "what the base does not have".to_owned(),
+        description: "the new findings".to_owned(),
     });
     Ok(found)
 }
 
-/// The verdict when there is no report to compare: the command fails now and did not before.
-fn by_exit_code(place: &Place, said: &Said, base: &Said) -> Result<Found, String> {
+/// The verdict without a report: the command fails now and did not before.
+fn by_exit_code(evidence: &EvidenceDir, said: &Said, base: &Said) -> Result<Found, String> {
     let message = said.message.clone();
     match (said.end, base.end) {
-        (End::Exited(0), _) => Ok(found(place, said, VerdictStatus::Passed, message)),
-        (_, End::Exited(0)) => Ok(found(place, said, VerdictStatus::Failed, message)),
-        // The work took away what the command needs.
+        (End::Exited(0), _) => Ok(found(evidence, said, VerdictStatus::Passed, message)),
+        (_, End::Exited(0)) => Ok(found(evidence, said, VerdictStatus::Failed, message)),
+        // The work removed a file that the command needs.
         (End::NotFound(_), End::Exited(_)) => {
-            Ok(found(place, said, VerdictStatus::Failed, message))
+            Ok(found(evidence, said, VerdictStatus::Failed, message))
         }
         (End::NotFound(_), _) => Err(message),
         _ => Err(format!(
-            "{message}; it fails without the agent's change too, and no report tells what is new"
+            "{message}; it also fails without the agent's change, and there is no report to compare"
         )),
     }
 }
 
-fn found(place: &Place, said: &Said, status: VerdictStatus, message: String) -> Found {
+fn found(evidence: &EvidenceDir, said: &Said, status: VerdictStatus, message: String) -> Found {
     Found {
         status,
         score: None,
@@ -206,8 +209,8 @@ fn found(place: &Place, said: &Said, status: VerdictStatus, message: String) -> 
         assertions: None,
         artifacts: vec![Artifact {
             kind: "log".to_owned(),
-            path: format!("{}/output.log", place.folder),
-            description: "what the command printed".to_owned(),
+            path: format!("{}/output.log", evidence.folder),
+            description: "the output of the command".to_owned(),
         }],
         restored: said.restored.clone(),
         tampered: said.tampered.clone(),
@@ -217,10 +220,10 @@ fn found(place: &Place, said: &Said, status: VerdictStatus, message: String) -> 
 async fn ask(
     settings: &Settings,
     judging: &Judging<'_>,
-    place: &Place,
+    evidence: &EvidenceDir,
     which: (&str, &str),
 ) -> Result<Said, String> {
-    let copy = CleanCopy::open(&settings.setup, judging, place, which).await?;
+    let mut copy = CleanCopy::open(&settings.setup, judging, evidence, which).await?;
     let restored = copy.filled.restored.clone();
     if let Err(unbuilt) = copy.make_ready().await? {
         copy.close().await?;
@@ -238,7 +241,7 @@ async fn ask(
         .await?;
     let line = shell_words::join(&settings.argv);
     let end = End::of(&ran, &line)?;
-    let report = copy.report_file(None).read()?;
+    let report = copy.report_file().read()?;
     let has_report = report.is_some();
     let written = match report {
         Some(report) => report,
@@ -246,7 +249,7 @@ async fn ask(
     };
     let findings = match Findings::read(&written) {
         Ok(findings) => Some(findings.relative_to(copy.copy_inside().as_str())),
-        // A report that is there and cannot be read says nothing either way.
+        // An invalid report is neither a pass nor a failure.
         Err(error) if has_report => return Err(error.to_string()),
         Err(_) => None,
     };

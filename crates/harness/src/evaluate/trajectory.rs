@@ -1,36 +1,37 @@
-//! `trajectory`: how the agent went about it, by its normalised log: limits on turns, tokens, cost
-//! and time; tools and commands that it must or must not use.
+//! `trajectory`: conditions on the agent's session: limits on turns, tokens, cost and time;
+//! required and forbidden tools and commands.
 
 use proctor_document::Fault;
+use proctor_record::{
+    record::VerdictStatus,
+    transcript::{Document, ToolCall},
+    usage::{Figures, Usage, Usd},
+};
 use regex::Regex;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Finding, Judging, VerdictStatus, content::read_log};
-use crate::{
-    config::EvaluatorSpec,
-    transcript::{Document, ToolCall},
-    usage::{Usage, Usd},
-};
+use super::{Finding, Judging, content::read_log};
+use crate::config::EvaluatorSpec;
 
 /// `config` of `trajectory`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Written {
-    /// The most turns.
+    /// The maximum number of turns.
     max_turns: Option<u64>,
-    /// The most tokens, in and out.
+    /// The most tokens: input plus output, without cached input.
     max_tokens: Option<u64>,
-    /// The most that it may cost, in dollars.
+    /// The maximum cost in dollars.
     max_cost_usd: Option<f64>,
-    /// The longest that it may take.
+    /// The maximum duration in milliseconds.
     max_duration_ms: Option<u64>,
-    /// The most tool calls.
+    /// The maximum number of tool calls.
     max_tool_calls: Option<u64>,
-    /// Tools that it must not use, by name.
+    /// Names of forbidden tools.
     forbidden_tools: Vec<String>,
-    /// Tools that it must use.
+    /// Names of required tools.
     required_tools: Vec<String>,
     /// Regular expressions that no command may match.
     forbidden_commands: Vec<String>,
@@ -38,7 +39,7 @@ struct Written {
     required_commands: Vec<String>,
 }
 
-/// Settings that cannot be wrong any more.
+/// Validated settings.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     written: Written,
@@ -53,7 +54,7 @@ impl Settings {
             let read = |text: &String| {
                 Regex::new(text).map_err(|error| {
                     spec.config
-                        .fault(key, format!("this is no pattern: {error}"))
+                        .fault(key, format!("invalid regular expression: {error}"))
                 })
             };
             patterns.iter().map(read).collect()
@@ -70,8 +71,8 @@ impl Settings {
             &written.required_commands,
         ];
         if !has_limit && lists.iter().all(|list| list.is_empty()) {
-            let fault = Fault::new(spec.span, "`trajectory` asserts nothing");
-            return Err(fault.with_hint("add a limit, or tools and commands"));
+            let fault = Fault::new(spec.span, "`trajectory` has no condition");
+            return Err(fault.with_hint("add a limit, tools or commands"));
         }
         Ok(Settings {
             forbidden: all("forbidden_commands", &written.forbidden_commands)?,
@@ -83,7 +84,7 @@ impl Settings {
 
 pub(super) fn judge(settings: &Settings, judging: &Judging<'_>) -> Result<Finding, String> {
     let log = read_log(judging)?;
-    // The log has the agent's own figures, which it could make smaller than they are.
+    // The log has the agent's own figures, which the agent could understate.
     let usage = judging.usage.or(log.account.usage.as_ref());
     let mut violations = limits(&settings.written, &log, usage)?;
     let written = &settings.written;
@@ -91,19 +92,19 @@ pub(super) fn judge(settings: &Settings, judging: &Judging<'_>) -> Result<Findin
     let commands: Vec<String> = log.tool_calls.iter().filter_map(command_of).collect();
     let runs = |pattern: &Regex| commands.iter().find(|command| pattern.is_match(command));
     for tool in written.forbidden_tools.iter().filter(|tool| uses(tool)) {
-        violations.push(format!("it used {tool}"));
+        violations.push(format!("the agent used {tool}"));
     }
     for tool in written.required_tools.iter().filter(|tool| !uses(tool)) {
-        violations.push(format!("it did not use {tool}"));
+        violations.push(format!("the agent did not use {tool}"));
     }
     for pattern in &settings.forbidden {
         if let Some(command) = runs(pattern) {
             let short: String = command.chars().take(120).collect();
-            violations.push(format!("it ran `{short}`"));
+            violations.push(format!("the agent ran `{short}`"));
         }
     }
     for pattern in settings.required.iter().filter(|it| runs(it).is_none()) {
-        violations.push(format!("it ran nothing like `{pattern}`"));
+        violations.push(format!("the agent ran no command that matches `{pattern}`"));
     }
     Ok(Finding {
         status: if violations.is_empty() {
@@ -113,7 +114,7 @@ pub(super) fn judge(settings: &Settings, judging: &Judging<'_>) -> Result<Findin
         },
         score: None,
         message: if violations.is_empty() {
-            format!("{} tool calls, all as they should be", log.tool_calls.len())
+            format!("{} tool calls, all conditions met", log.tool_calls.len())
         } else {
             violations.join("; ")
         },
@@ -141,9 +142,7 @@ fn limits(written: &Written, log: &Document, usage: Option<&Usage>) -> Result<Ve
         (
             "tokens",
             written.max_tokens.map(|limit| limit as f64),
-            usage
-                .and_then(|total| total.total_tokens)
-                .map(|tokens| tokens as f64),
+            usage.and_then(Figures::tokens).map(|tokens| tokens as f64),
         ),
         ("dollars", written.max_cost_usd, cost.map(Usd::dollars)),
         (
@@ -160,9 +159,9 @@ fn limits(written: &Written, log: &Document, usage: Option<&Usage>) -> Result<Ve
     let mut violations = Vec::new();
     for (what, limit, value) in checks {
         match (limit, value) {
-            (Some(_), None) => return Err(format!("how many {what} it took is not known")),
+            (Some(_), None) => return Err(format!("the number of {what} is unknown")),
             (Some(limit), Some(value)) if value > limit => {
-                violations.push(format!("{value} {what}, {limit} at most"));
+                violations.push(format!("{value} {what}, the maximum is {limit}"));
             }
             _ => {}
         }
@@ -170,7 +169,7 @@ fn limits(written: &Written, log: &Document, usage: Option<&Usage>) -> Result<Ve
     Ok(violations)
 }
 
-/// The command that a call runs, for tools that run one.
+/// The command of a tool call, if the tool runs commands.
 fn command_of(call: &ToolCall) -> Option<String> {
     let arguments: Value = serde_json::from_str(&call.arguments).ok()?;
     let command = ["command", "cmd", "script"]

@@ -1,37 +1,40 @@
-//! `verifier`: runs the tests of a Harbor task as Harbor does, after the agent is gone, and reads
-//! the reward that they leave. The exit code of the tests says nothing.
+//! `verifier`: runs the tests of a Harbor task like Harbor, after the agent has ended, and reads
+//! their reward. The exit code of the tests is ignored.
 
 mod container;
+mod definition;
 mod interpreters;
 
 use std::collections::BTreeMap;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
-use serde_json::{Map, json};
-
-use super::{
-    Artifact, Finding, Judging, Place, VerdictStatus,
-    control::End,
-    reward::{self, Rewards},
-};
-use crate::{
+use proctor_record::{
     fs::{
         beneath::UntrustedDir,
         dir,
         glob::{Ignore, IgnoreSyntax},
     },
     platform,
-    sandbox::{
-        Room,
-        shell::{Ran, ShellCommand},
-    },
-    task::{Verifier, VerifierMode},
+    record::{Artifact, VerdictStatus},
+};
+use proctor_sandbox::{
+    ExecEnv,
+    shell::{Ran, ShellCommand},
+};
+use serde_json::{Map, json};
+
+use super::{
+    EvidenceDir, Finding, Judging,
+    control::End,
+    reward::{self, Rewards},
 };
 
-/// From this reward on a trial has passed.
+pub use self::definition::{Collect, Verifier, VerifierMode};
+
+/// The minimum reward of a passed trial.
 const PASSING: f64 = 1.0;
-/// Run as Harbor does, so that a script without a `#!` line works too.
+/// Runs the script like Harbor, so that a script without a `#!` line works.
 const RUN: &str = "\"$0\"";
 
 /// The folders of one verification.
@@ -42,32 +45,35 @@ struct Folders {
     copy: Utf8PathBuf,
 }
 
-/// Judge where the agent worked, or in a fresh place of the same kind.
+/// Judges in the agent's environment, or in a fresh one of the same kind.
 pub(super) async fn judge(
     verifier: &Verifier,
     judging: &Judging<'_>,
-    place: &Place,
+    evidence: &EvidenceDir,
 ) -> Result<Finding, String> {
-    match judging.room {
-        Room::Local => judge_here(verifier, judging, place).await,
-        Room::Docker(room) => container::judge(verifier, judging, room, place).await,
+    match judging.exec_env {
+        ExecEnv::Local => judge_here(verifier, judging, evidence).await,
+        ExecEnv::Docker(exec_env) => container::judge(verifier, judging, exec_env, evidence).await,
     }
 }
 
-/// Judge without a container: the tests lie in a folder of our own, and the script gets its path.
+/// Judges without a container: the tests are in a directory of Proctor, and the script gets its
+/// path.
 async fn judge_here(
     verifier: &Verifier,
     judging: &Judging<'_>,
-    place: &Place,
+    evidence: &EvidenceDir,
 ) -> Result<Finding, String> {
-    let all = judging.scratch.join(format!("verifier-{}", place.number));
+    let all = judging
+        .scratch
+        .join(format!("verifier-{}", evidence.number));
     let folders = Folders {
         tests: all.join("tests"),
         logs: all.join("logs"),
         home: all.join("home"),
         copy: all.join("copy"),
     };
-    prepare(verifier, &folders).map_err(|error| format!("could not be prepared: {error}"))?;
+    prepare(verifier, &folders).map_err(|error| format!("cannot prepare the verifier: {error}"))?;
     let cwd = match verifier.mode {
         VerifierMode::Shared => judging.workspace.path(),
         VerifierMode::Separate => {
@@ -75,11 +81,11 @@ async fn judge_here(
                 .workspace
                 .clean_copy(&judging.change.tree, &folders.copy);
             let copied = copied.await;
-            copied.map_err(|error| format!("could not make a clean copy: {error}"))?;
+            copied.map_err(|error| format!("cannot make a clean copy: {error}"))?;
             &folders.copy
         }
     };
-    let logs = judging.artifacts.join(&place.folder);
+    let logs = judging.artifacts.join(&evidence.folder);
     let script = folders.tests.join("test.sh");
     let argv = ["sh", "-c", RUN, script.as_str()];
     let command = ShellCommand {
@@ -90,23 +96,23 @@ async fn judge_here(
         logs: logs.clone(),
     };
     let ran = command
-        .run(&Room::Local, judging.host, judging.cancel)
+        .run(&ExecEnv::Local, judging.host, judging.cancel)
         .await?;
     let left = folders.logs.join("verifier");
     let rewards = reward::read(&folders.logs);
-    // The files that the tests left are evidence; they may have removed even the folder, or made it a link.
+    // The files of the tests are evidence. The tests may have removed the folder or replaced it by a link.
     if UntrustedDir::new(folders.logs.clone())
         .metadata("verifier")
         .is_ok_and(|it| it.is_dir())
     {
         dir::rename(&left, logs.join("verifier"))
-            .map_err(|error| format!("what it left could not be kept: {error}"))?;
+            .map_err(|error| format!("cannot keep the files of the verifier: {error}"))?;
     }
-    dir::remove(&all).map_err(|error| format!("could not be cleaned up: {error}"))?;
-    conclude(verifier, &ran, &rewards, place)
+    dir::remove(&all).map_err(|error| format!("cannot clean up after the verifier: {error}"))?;
+    conclude(verifier, &ran, &rewards, evidence)
 }
 
-/// The folders as they are before the script: fresh, so that no earlier reward is in them.
+/// Creates empty folders for the script, so that they contain no earlier reward.
 fn prepare(verifier: &Verifier, folders: &Folders) -> std::io::Result<()> {
     fs::create_dir_all(folders.home.join("tmp"))?;
     for name in ["verifier", "agent", "artifacts"] {
@@ -116,7 +122,7 @@ fn prepare(verifier: &Verifier, folders: &Folders) -> std::io::Result<()> {
     make_executable(&folders.tests.join("test.sh"))
 }
 
-/// Copy a folder of a task, leaving out what its `.harborignore` names.
+/// Copies a folder of a task without files in its `.harborignore`.
 pub(crate) fn copy_without_ignored(from: &Utf8Path, to: &Utf8Path) -> std::io::Result<()> {
     let ignore = Ignore::read(from.join(".harborignore").as_std_path(), IgnoreSyntax::Git)?;
     let keep = |path: &std::path::Path| {
@@ -127,7 +133,7 @@ pub(crate) fn copy_without_ignored(from: &Utf8Path, to: &Utf8Path) -> std::io::R
     dir::copy_where(from.as_std_path(), to.as_std_path(), &keep)
 }
 
-/// Let a script be run.
+/// Makes a script executable.
 pub(crate) fn make_executable(script: &Utf8Path) -> std::io::Result<()> {
     let mode = platform::mode(&fs::metadata(script)?);
     platform::set_mode(script.as_std_path(), mode | 0o755)
@@ -139,7 +145,7 @@ fn environment(
     folders: &Folders,
 ) -> BTreeMap<String, String> {
     let mut env = verifier.local_env.clone();
-    // HOME and the like stay our own.
+    // HOME and similar variables are Proctor's.
     let clean = judging.host.clean_env(&folders.home);
     for (name, value) in clean {
         if name != "PATH" || !env.contains_key("PATH") {
@@ -152,31 +158,31 @@ fn environment(
     env
 }
 
-/// The verdict that follows from how the script ended and what it left.
+/// The verdict from the end of the script and its reward.
 fn conclude(
     verifier: &Verifier,
     ran: &Ran,
     rewards: &Result<Rewards, String>,
-    place: &Place,
+    evidence: &EvidenceDir,
 ) -> Result<Finding, String> {
     let end = End::of(ran, "test.sh")?;
     let code = end.code();
     let said = match ran.last_line.as_str() {
         "" => String::new(),
-        last => format!("; test.sh said: {last}"),
+        last => format!("; last output of test.sh: {last}"),
     };
     let (reward, message) = match (end, rewards) {
-        // A reward that was written before the end is not the result of tests that did not end.
+        // A reward is not valid if the tests did not end.
         (End::TimedOut, _) => {
             let limit = verifier.timeout.as_secs_f64();
-            let message = format!("test.sh ran into its time limit of {limit} s{said}");
+            let message = format!("test.sh exceeded its time limit of {limit} s{said}");
             (None, message)
         }
         (_, Ok(rewards)) if rewards.reward >= PASSING => {
             (Some(rewards), format!("reward {}", rewards.reward))
         }
         (_, Ok(rewards)) => {
-            let message = format!("reward {}, 1 is needed{said}", rewards.reward);
+            let message = format!("reward {}, required: 1{said}", rewards.reward);
             (Some(rewards), message)
         }
         (End::Killed(signal), Err(problem)) => {
@@ -196,7 +202,7 @@ fn conclude(
         } else {
             VerdictStatus::Failed
         },
-        // Harbor bounds rewards neither way.
+        // Harbor does not limit rewards.
         score: Some(value.unwrap_or(0.0).clamp(0.0, 1.0)),
         message,
         metrics: Map::from_iter([
@@ -211,8 +217,8 @@ fn conclude(
         assertions: None,
         artifacts: vec![Artifact {
             kind: "log".to_owned(),
-            path: format!("{}/output.log", place.folder),
-            description: "what test.sh printed".to_owned(),
+            path: format!("{}/output.log", evidence.folder),
+            description: "the output of test.sh".to_owned(),
         }],
         restored: Vec::new(),
         tampered: Vec::new(),

@@ -1,30 +1,35 @@
-//! `database` of type `json-file`: a JSON list of results, one entry for each trial.
+//! `database` of type `json-file`: the results of trials in one file. A file that ends in `.jsonl` has
+//! one JSON object per line, any other file is a JSON list.
 
-use std::time::Duration;
+use std::{
+    io::{Read, Write},
+    time::Duration,
+};
 
 use camino::Utf8PathBuf;
 use fs_err as fs;
+use proctor_record::{
+    fs::open_lock_file,
+    record::{self, HookStatus, Results},
+    text::counted,
+};
 use serde_json::{Value, json};
 
-use super::{HookContext, HookResult, HookStatus};
-use crate::{
-    config::DatabaseHook,
-    fs::open_lock_file,
-    record::{self, Results},
-};
+use super::{HookContext, HookResult};
+use crate::config::DatabaseHook;
 
-/// How often a lock that another trial holds is tried.
+/// The interval between attempts to take a held lock.
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl DatabaseHook {
     pub(super) async fn run(&self, context: &HookContext<'_>) -> HookResult {
         match self.add(context.results).await {
             Ok(entries) => {
-                let message = format!("{} holds {entries} entries", self.output_path);
+                let message = format!("{} holds {}", self.output_path, counted(entries, "result"));
                 HookResult::new(HookStatus::Passed, message)
             }
             Err(problem) => {
-                let message = format!("{} could not be written: {problem}", self.output_path);
+                let message = format!("cannot write {}: {problem}", self.output_path);
                 HookResult::new(HookStatus::Failed, message)
             }
         }
@@ -36,20 +41,50 @@ impl DatabaseHook {
         fs::create_dir_all(folder).map_err(|error| text(&error))?;
         let lock = open_lock_file(&Utf8PathBuf::from(format!("{}.lock", self.output_path)));
         let lock = lock.map_err(|error| text(&error))?;
-        // Trials of one run write to the same file.
+        // Several trials of a run may write to the same file.
         while let Err(error) = lock.try_lock() {
             match error {
                 std::fs::TryLockError::WouldBlock => tokio::time::sleep(PAUSE).await,
                 std::fs::TryLockError::Error(error) => return Err(text(&error)),
             }
         }
+        let entry = self.entry(results).map_err(|error| text(&error))?;
+        if self.output_path.extension() == Some("jsonl") {
+            return self.add_line(&entry).map_err(|error| text(&error));
+        }
         let mut entries = self.entries()?;
-        entries.push(self.entry(results).map_err(|error| text(&error))?);
+        entries.push(entry);
         record::write_json(&self.output_path, &entries).map_err(|error| text(&error))?;
         Ok(entries.len())
     }
 
-    /// What the file holds. A file that is not a list is left unchanged.
+    /// Adds a line to a file of JSON Lines. A last line without its end, of a process that was
+    /// killed, stays apart from the new one.
+    fn add_line(&self, entry: &Value) -> std::io::Result<usize> {
+        if !self.append {
+            fs::write(&self.output_path, "")?;
+        }
+        let mut options = fs::OpenOptions::new();
+        let mut file = options
+            .create(true)
+            .read(true)
+            .append(true)
+            .open(&self.output_path)?;
+        let mut before = Vec::new();
+        file.read_to_end(&mut before)?;
+        let mut line = Vec::new();
+        if before.last().is_some_and(|byte| *byte != b'\n') {
+            line.push(b'\n');
+        }
+        serde_json::to_writer(&mut line, entry)?;
+        line.push(b'\n');
+        file.write_all(&line)?;
+        let is_entry = |line: &&[u8]| !line.trim_ascii().is_empty();
+        let entries = before.split(|byte| *byte == b'\n').filter(is_entry);
+        Ok(entries.count() + 1)
+    }
+
+    /// Reads the file. A file that is not a list is not changed.
     fn entries(&self) -> Result<Vec<Value>, String> {
         if !self.append || !self.output_path.exists() {
             return Ok(Vec::new());

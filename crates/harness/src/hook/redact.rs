@@ -1,30 +1,29 @@
-//! Takes secrets out of what hooks print: values that they were given, and keys of the host.
+//! Removes secrets from the output of hooks: their own settings, and keys of the host.
 
 use camino::Utf8Path;
-
-use crate::secrets::Secrets;
+use proctor_record::secrets::Secrets;
 
 const MASK: &str = "[redacted]";
 
-/// Knows what must not show.
+/// The values to remove.
 pub(super) struct Redactor {
     secrets: Secrets,
 }
 
 impl Redactor {
-    /// Of what a hook was given, and of the host's secrets.
+    /// A redactor of a hook's settings and the host's secrets.
     pub(super) fn new(given: Vec<String>, secrets: &Secrets) -> Redactor {
         Redactor {
             secrets: secrets.clone().with(given),
         }
     }
 
-    /// The text without them.
+    /// The text without secrets.
     pub(super) fn text(&self, text: &str) -> String {
         self.secrets.replace(text, MASK).into_owned()
     }
 
-    /// The same for a file. One that cannot be read is not there.
+    /// Redacts a file. An unreadable file is removed.
     pub(super) fn file(&self, path: &Utf8Path) -> std::io::Result<()> {
         let Ok(bytes) = fs_err::read(path) else {
             return Ok(());
@@ -41,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn given_values_and_keys_of_the_host_are_masked() {
+    fn settings_and_host_keys_are_masked() {
         let env = [("MY_API_KEY", "key-of-host"), ("EDITOR", "editor-of-host")];
         let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let given = vec!["given-secret".to_owned(), "short".to_owned()];

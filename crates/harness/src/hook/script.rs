@@ -1,18 +1,17 @@
-//! `script`: a program that gets the paths of the trial in its environment. Values are passed as environment or
-//! as arguments, never as shell text.
+//! `script`: a program that gets the paths of the trial in its environment. Values are passed as
+//! environment variables or arguments, never as shell text.
 
 use std::time::Duration;
 
 use camino::Utf8PathBuf;
-
-use super::{HookContext, HookPhase, HookResult, HookStatus, redact::Redactor};
-use crate::{
-    config::ScriptHook,
-    sandbox::{
-        Room,
-        shell::{self, Ran, ShellCommand},
-    },
+use proctor_record::record::{HookPhase, HookStatus};
+use proctor_sandbox::{
+    ExecEnv,
+    shell::{self, Ran, ShellCommand},
 };
+
+use super::{HookContext, HookResult, redact::Redactor};
+use crate::config::ScriptHook;
 
 impl ScriptHook {
     pub(super) async fn run(
@@ -30,8 +29,8 @@ impl ScriptHook {
         let cwd = self.working_dir.as_deref().unwrap_or(context.cwd);
         let mut env = context.host.clean_env(context.home);
         env.extend(self.env.clone());
-        let told = context.variables.iter();
-        env.extend(told.map(|(name, value)| ((*name).to_owned(), value.clone())));
+        let reported = context.variables.iter();
+        env.extend(reported.map(|(name, value)| ((*name).to_owned(), value.clone())));
         let command = ShellCommand {
             argv: &self.argv(context),
             env,
@@ -40,11 +39,14 @@ impl ScriptHook {
             logs: logs.clone(),
         };
         let ran = command
-            .run(&Room::Local, context.host, context.cancel)
+            .run(&ExecEnv::Local, context.host, context.cancel)
             .await;
         for name in ["stdout", "stderr", "output.log"] {
             if let Err(error) = redactor.file(&logs.join(name)) {
-                return HookResult::new(HookStatus::Failed, format!("its output: {error}"));
+                return HookResult::new(
+                    HookStatus::Failed,
+                    format!("cannot write the output of the hook: {error}"),
+                );
             }
         }
         let mut result = self.result(ran);

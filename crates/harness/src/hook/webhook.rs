@@ -1,20 +1,24 @@
-//! `webhook`: the results as JSON to a URL, signed when there is a secret, tried again when the
-//! other side fails.
+//! `webhook`: sends the results as JSON to a URL, signed if there is a secret, with retries if the
+//! server fails.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use proctor_gateway::{Client, Outgoing, Reply};
+use proctor_record::{
+    fs::hex,
+    record::{HookStatus, PATCH_FILE},
+};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{HookContext, HookResult, HookStatus};
-use crate::{config::WebhookHook, fs::hex, record::PATCH_FILE};
+use super::{HookContext, HookResult};
+use crate::config::WebhookHook;
 
-/// How often it is tried.
+/// The maximum number of attempts.
 const ATTEMPTS: u32 = 3;
-/// The pause after the first try; it doubles.
+/// The back-off after the first attempt; it doubles each time.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Larger artifacts are not sent.
+/// The maximum size of sent artifacts.
 const LARGEST_ARTIFACT: u64 = 1 << 20;
 const SIGNATURE: &str = "x-proctor-signature-256";
 const BLOCK: usize = 64;
@@ -45,7 +49,7 @@ impl WebhookHook {
             };
             let is_last = attempt == attempts || context.cancel.is_cancelled();
             if is_last || !is_worth_another(&sent) {
-                return told(sent, attempt);
+                return reported(sent, attempt);
             }
             tokio::time::sleep(PAUSE * 2_u32.pow(attempt - 1)).await;
             attempt += 1;
@@ -90,7 +94,7 @@ impl WebhookHook {
     }
 }
 
-/// Whether the other side may do better next time.
+/// Whether a retry may succeed.
 fn is_worth_another(sent: &std::io::Result<Reply>) -> bool {
     match sent {
         Err(_) => true,
@@ -98,17 +102,20 @@ fn is_worth_another(sent: &std::io::Result<Reply>) -> bool {
     }
 }
 
-fn told(sent: std::io::Result<Reply>, attempts: u32) -> HookResult {
+fn reported(sent: std::io::Result<Reply>, attempts: u32) -> HookResult {
     let mut result = match sent {
         Ok(reply) if (200..300).contains(&reply.status) => HookResult::new(
             HookStatus::Passed,
-            format!("answered with status {}", reply.status),
+            format!("the server answered with status {}", reply.status),
         ),
         Ok(reply) => HookResult::new(
             HookStatus::Failed,
-            format!("answered with status {}", reply.status),
+            format!("the server answered with status {}", reply.status),
         ),
-        Err(error) => HookResult::new(HookStatus::Failed, format!("could not be reached: {error}")),
+        Err(error) => HookResult::new(
+            HookStatus::Failed,
+            format!("cannot reach the server: {error}"),
+        ),
     };
     result.attempts = Some(attempts);
     result
@@ -137,7 +144,7 @@ mod tests {
 
     /// The test cases 2 and 6 of RFC 4231.
     #[test]
-    fn the_signature_is_the_one_of_the_standard() {
+    fn signature_matches_the_rfc() {
         let check = |key: &[u8], message: &[u8], expect: &str| {
             assert_eq!(hex(&hmac(key, message)), expect);
         };

@@ -1,22 +1,22 @@
-//! The gateway's account of a trial: from the ledger of its key to the record.
+//! The gateway's account of a trial: converts the ledger of its key for the record.
 
 use proctor_gateway::{
     Call, CallEnd, Kind, Ledger, ModelContext, NanoUsd, RecordingReport, Tokens, Totals,
 };
-
-use crate::{
-    model_access::reconcile::{
-        failed_call::{self, FailedCall},
-        unreported_calls::{self, View},
-    },
+use proctor_record::{
     record::{GatewayRecord, MOST_DIFFERENCES, ReplayRecord, SideCall},
     usage::{Figures, Usage, Usd},
 };
 
-/// The account of a key that has ended.
+use crate::model_access::reconcile::{
+    failed_call::{self, FailedCall},
+    unreported_calls::{self, FigureView},
+};
+
+/// The account of a revoked key.
 #[derive(Debug)]
 pub struct KeyAccount {
-    /// The part that is recorded.
+    /// The recorded part.
     pub record: GatewayRecord,
     /// The system prompt and the tools that the agent sent to its model.
     pub(crate) context: Option<ModelContext>,
@@ -34,9 +34,9 @@ impl KeyAccount {
     }
 }
 
-/// The record's form of a recording's report.
+/// The record of a recording's report.
 pub(super) fn replayed(report: &RecordingReport) -> ReplayRecord {
-    let told = report.misses.iter().flat_map(|miss| {
+    let stated = report.misses.iter().flat_map(|miss| {
         let places = miss.differences.iter().map(|difference| {
             format!(
                 "{} {}: recorded {}, asked {}",
@@ -44,18 +44,18 @@ pub(super) fn replayed(report: &RecordingReport) -> ReplayRecord {
             )
         });
         let none = miss.differences.is_empty();
-        let none = none.then(|| format!("{}: nothing like it was recorded", miss.path));
+        let none = none.then(|| format!("{}: no similar call was recorded", miss.path));
         places.chain(none).collect::<Vec<_>>()
     });
     ReplayRecord {
         answered: report.hits,
         missed: report.missed,
         unused: report.unused,
-        differences: told.take(MOST_DIFFERENCES).collect(),
+        differences: stated.take(MOST_DIFFERENCES).collect(),
     }
 }
 
-/// The record of a key's ledger.
+/// Converts a key's ledger.
 fn record_of(ledger: &Ledger) -> GatewayRecord {
     GatewayRecord {
         calls: ledger.totals.calls,
@@ -82,13 +82,13 @@ fn record_of(ledger: &Ledger) -> GatewayRecord {
     }
 }
 
-/// Record where the agent's own figures differ from these by more than 1 %.
+/// Records where the agent's own figures differ from the gateway's by more than 1 %.
 pub fn compare(record: &mut GatewayRecord, agent: &Usage) {
     if record.total.input_tokens.is_none() {
-        let tokens = agent.all_tokens().unwrap_or_default();
+        let tokens = agent.total.all_tokens().unwrap_or_default();
         if record.calls == 0 && tokens > 0 {
             let difference = format!(
-                "calls: {tokens} tokens by the agent, no call by the gateway: the agent used another way to its models"
+                "calls: {tokens} tokens reported by the agent, no call through the gateway: the agent bypassed the gateway"
             );
             record.differences.push(difference);
         }
@@ -96,19 +96,19 @@ pub fn compare(record: &mut GatewayRecord, agent: &Usage) {
     }
     record.side_calls =
         unreported_calls::left_out(&agent.total, &record.total, &record.observed_calls);
-    let view = View::of(&agent.total);
-    let mut told = view.numbers(&agent.total);
+    let view = FigureView::of(&agent.total);
+    let mut stated = view.numbers(&agent.total);
     for call in &record.side_calls {
-        for (told, more) in told.iter_mut().zip(view.numbers(&call.figures)) {
-            *told = told.map(|told| told + more.unwrap_or_default());
+        for (stated, more) in stated.iter_mut().zip(view.numbers(&call.figures)) {
+            *stated = stated.map(|stated| stated + more.unwrap_or_default());
         }
     }
-    let pairs = told.into_iter().zip(view.numbers(&record.total));
-    for (name, pair) in View::NAMES.into_iter().zip(pairs) {
-        if let (Some(told), Some(counted)) = pair
-            && differ(told, counted, agent.lower_bound)
+    let pairs = stated.into_iter().zip(view.numbers(&record.total));
+    for (name, pair) in FigureView::NAMES.into_iter().zip(pairs) {
+        if let (Some(stated), Some(counted)) = pair
+            && differ(stated, counted, agent.lower_bound)
         {
-            let difference = format!("{name}: {told} by the agent, {counted} by the gateway");
+            let difference = format!("{name}: {stated} by the agent, {counted} by the gateway");
             record.differences.push(difference);
         }
     }
@@ -116,35 +116,36 @@ pub fn compare(record: &mut GatewayRecord, agent: &Usage) {
 }
 
 fn compare_cost(record: &mut GatewayRecord, agent: &Usage) {
-    let Some(told) = agent.total.cost_usd else {
+    let Some(stated) = agent.total.cost_usd else {
         return;
     };
     let beside = record.side_calls.iter();
     let beside: Usd = beside.filter_map(|call| call.figures.cost_usd).sum();
-    let told = told + beside;
+    let stated = stated + beside;
     let nanos = |cost: Usd| u64::try_from(cost.nanos()).unwrap_or_default();
     let difference = match record.total.cost_usd {
         None => format!(
-            "cost_usd: {} by the agent, which counts; the gateway has no price for it",
-            told.dollars()
+            "cost_usd: {} reported by the agent, which is used; the gateway has no price for the model",
+            stated.dollars()
         ),
-        Some(counted) if differ(nanos(told), nanos(counted), agent.lower_bound) => format!(
+        Some(counted) if differ(nanos(stated), nanos(counted), agent.lower_bound) => format!(
             "cost_usd: {} by the agent, {} by the gateway",
-            told.dollars(),
+            stated.dollars(),
             counted.dollars()
         ),
         Some(_) => return,
     };
     record.differences.push(difference);
 }
-/// Whether two figures are more than 1 % apart. Those of an agent that was cut off may be too low.
+/// Whether two figures differ by more than 1 %. The figures of an agent that was ended may be too
+/// low.
 fn differ(agent: u64, gateway: u64, is_lower_bound: bool) -> bool {
     let is_expected = is_lower_bound && agent < gateway;
     let larger = u128::from(agent.max(gateway));
     !is_expected && u128::from(agent.abs_diff(gateway)) * 100 > larger
 }
 
-/// Sums in the format of the record. Without a call with known usage they are unknown.
+/// Converts sums. They are unknown without a call with known usage.
 fn figures(totals: &Totals) -> Figures {
     let known = totals.calls > totals.calls_without_usage + totals.calls_failed;
     if !known {
@@ -153,13 +154,13 @@ fn figures(totals: &Totals) -> Figures {
     counted(totals.usage, totals.cost())
 }
 
-/// The upper bound of the cost, when calls broke off.
+/// The upper bound of the cost, if calls were interrupted.
 fn at_most(totals: &Totals) -> Option<Usd> {
     let most = totals.cost_at_most().filter(|_| totals.calls_cut > 0)?;
     Usd::from_dollars(most.0 as f64 / 1e9)
 }
 
-/// Tokens and their cost in the words of the record.
+/// Converts tokens and their cost.
 fn counted(tokens: Tokens, cost: Option<NanoUsd>) -> Figures {
     Figures {
         input_tokens: Some(tokens.input),
@@ -171,7 +172,7 @@ fn counted(tokens: Tokens, cost: Option<NanoUsd>) -> Figures {
     }
 }
 
-/// A call whose usage is known.
+/// A call with known usage.
 fn seen(call: &Call) -> Option<SideCall> {
     let counts = call.kind == Kind::Generate && call.ended != CallEnd::Refused;
     Some(SideCall {
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cost_of_calls_that_broke_off_is_a_range() {
+    fn cost_of_interrupted_calls_is_a_range() {
         let (whole, cut) = (account(1, 0, 100, 100), account(2, 1, 10, 500));
         let shown = |record: &GatewayRecord| {
             let most = record.cost_at_most_usd.map(Usd::nanos);
@@ -218,6 +219,9 @@ mod tests {
         let mut unbounded = cut.clone();
         unbounded.cost_at_most_usd = None;
         let sum = GatewayRecord::sum(&[&unbounded, &cut]).unwrap();
-        assert_eq!(sum.cost_at_most_usd, None, "an unknown bound stays unknown");
+        assert_eq!(
+            sum.cost_at_most_usd, None,
+            "an unknown bound must stay unknown"
+        );
     }
 }

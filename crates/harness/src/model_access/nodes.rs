@@ -1,7 +1,7 @@
-//! The gateway when trials run on other machines. One on the head serves all nodes: it has the
-//! real keys, the budget of the run and the limits of providers; nodes reach it encrypted, each
-//! trial with a key of its own. Each trial has a gateway of its own in any case, for what
-//! concerns that trial alone.
+//! The gateway for trials on other machines. A gateway on the head serves all nodes: it has the
+//! provider keys, the budget of the run and the limits of providers. Connections from nodes are
+//! encrypted, and each trial has its own key. Each trial also has its own gateway for its own
+//! settings.
 
 use std::{
     collections::BTreeMap,
@@ -10,46 +10,46 @@ use std::{
 };
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_agents::ADAPTERS;
 use proctor_gateway::{Certificate, GatewayError, KeySpec, Pages, Secret, VirtualKey};
-use serde::{Deserialize, Serialize};
-
-use super::{Models, PROVIDERS, Place};
-use crate::{
-    agents::ADAPTERS,
-    config::GatewaySettings,
+use proctor_record::{
     fs::dir,
-    host::Host,
     platform,
     record::{GatewayPlace, StoreError},
 };
+use proctor_sandbox::host::Host;
+use serde::{Deserialize, Serialize};
 
-/// The data for nodes about the gateway on the head. The secret is not a provider's key, and is
-/// valid only while the head runs.
+use super::{ListenOptions, Models, PROVIDERS};
+use crate::config::GatewaySettings;
+
+/// The data about the head's gateway for nodes. The secret is not a provider's key, and is valid
+/// only while the head runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CoordinatorGateway {
-    /// Where it is.
+    /// Its URL.
     url: String,
     /// The file with its certificate.
     certificate: Utf8PathBuf,
     /// The seed of the trials' keys.
     secret: String,
-    /// The providers that it leads to.
+    /// The providers that it serves.
     providers: Vec<String>,
 }
 
-/// Whether a variable holds a provider's key: one that the gateway uses, or one that an agent would.
+/// Whether a variable contains a provider's key, of the gateway or of an agent.
 pub(crate) fn is_provider_key(name: &str) -> bool {
     let keys = PROVIDERS.iter().flat_map(|known| known.keys);
     let mut keys = keys.map(|(key, _)| *key);
     let clis = ADAPTERS.iter().filter_map(|adapter| adapter.cli());
     let mut of_agents = clis.flat_map(|cli| cli.credential_env);
-    // Among those are addresses too, which nodes may know.
+    // The list also has addresses, which nodes may know.
     let is_secret = name.ends_with("KEY") || name.ends_with("TOKEN");
     keys.any(|key| key == name) || is_secret && of_agents.any(|key| *key == name)
 }
 
-/// Set the providers' keys that are not there to values that stand for them.
+/// Sets missing provider keys to placeholders.
 pub(crate) fn stand_in_for_keys(env: &mut BTreeMap<String, String>) {
     for (name, _) in PROVIDERS.iter().flat_map(|known| known.keys) {
         let stand_in = || format!("{name}-of-the-head");
@@ -58,15 +58,15 @@ pub(crate) fn stand_in_for_keys(env: &mut BTreeMap<String, String>) {
 }
 
 impl CoordinatorGateway {
-    /// Read what the head wrote.
+    /// Reads the file of the head.
     pub(crate) fn read(file: &Utf8Path) -> Result<CoordinatorGateway, String> {
         let bytes = std::fs::read(file).map_err(|error| error.to_string())?;
         serde_json::from_slice(&bytes).map_err(|error| error.to_string())
     }
 
-    /// Writes it for the nodes only.
+    /// Writes the file, readable for nodes of the same user only.
     pub(crate) fn write(&self, file: &Utf8Path, pem: &str) -> Result<(), StoreError> {
-        let json = serde_json::to_string(self).expect("texts are JSON");
+        let json = serde_json::to_string(self).expect("strings can be serialized");
         for (path, text) in [(&self.certificate, pem), (&file.to_owned(), &json)] {
             write_private(path, text).map_err(|source| StoreError {
                 path: path.clone(),
@@ -76,7 +76,7 @@ impl CoordinatorGateway {
         Ok(())
     }
 
-    /// The gateway of a trial that leads to this one.
+    /// The gateway of a trial that forwards to this one.
     pub(crate) fn models(
         &self,
         settings: GatewaySettings,
@@ -105,12 +105,12 @@ impl CoordinatorGateway {
                 env.insert(known.base_url.to_owned(), self.url.clone());
             }
         }
-        let models = Models::at(&settings, &env, Place::default())?;
+        let models = Models::at(&settings, &env, ListenOptions::default())?;
         Ok(models.known_as(GatewayPlace::Head))
     }
 }
 
-/// A file that is whole, and that only its owner reads.
+/// Writes a file atomically, readable only for its owner.
 fn write_private(path: &Utf8Path, text: &str) -> std::io::Result<()> {
     let fresh = Utf8PathBuf::from(format!("{path}.new"));
     let _ = fs_err::remove_file(&fresh);
@@ -121,14 +121,14 @@ fn write_private(path: &Utf8Path, text: &str) -> std::io::Result<()> {
 }
 
 impl Models {
-    /// The same gateway, known by its place in records.
+    /// The same gateway with its location for records.
     #[must_use]
     pub(crate) fn known_as(mut self, place: GatewayPlace) -> Models {
         self.known_as = Some(place);
         self
     }
 
-    /// Start the gateway of the head, and say in `folder` how nodes reach it.
+    /// Starts the gateway of the head, and writes its address for nodes to `folder`.
     pub(crate) fn on_head(
         settings: &GatewaySettings,
         host: &Host,
@@ -138,12 +138,12 @@ impl Models {
         names.dedup();
         let certificate = Certificate::make(&names)?;
         let pem = certificate.pem().to_owned();
-        let place = Place {
+        let options = ListenOptions {
             listen: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
             pages: Pages::Hidden,
             certificate: Some(certificate),
         };
-        let models = Models::at(settings, &host.env, place)?;
+        let models = Models::at(settings, &host.env, options)?;
         let port = models.gateway.address().port();
         let scripted = settings.script.is_some();
         let providers = PROVIDERS.into_iter().filter(|known| {
@@ -161,7 +161,7 @@ impl Models {
         Ok((models, head, pem))
     }
 
-    /// Let a trial on a node in.
+    /// Creates the key of a trial on a node.
     pub(crate) fn admit(
         &self,
         head: &CoordinatorGateway,
@@ -180,7 +180,7 @@ impl Models {
 }
 
 impl CoordinatorGateway {
-    /// Where its certificate goes.
+    /// Sets the file of its certificate.
     pub(crate) fn with_certificate(mut self, path: Utf8PathBuf) -> CoordinatorGateway {
         self.certificate = path;
         self

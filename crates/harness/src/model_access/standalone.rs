@@ -1,15 +1,15 @@
-//! The gateway on its own, for agents that Proctor does not start: keys by name, one call log, and an
-//! account of each key at the end.
+//! The standalone gateway, for agents that Proctor does not start: keys by name, one call log, and
+//! an account of each key at the end.
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
 use camino::Utf8Path;
 use proctor_gateway::{GatewayError, Overview, Pages, VirtualKey};
+use proctor_record::record::GatewayRecord;
 
 use crate::{
     config::{GatewaySettings, Gateways, Recordings},
-    model_access::{Models, Place},
-    record::GatewayRecord,
+    model_access::{ListenOptions, Models},
 };
 
 /// A running gateway and its keys.
@@ -20,19 +20,19 @@ pub struct StandaloneGateway {
 }
 
 impl StandaloneGateway {
-    /// Start it, with a key for each name. Every call adds a line to `log`.
+    /// Starts the gateway with a key for each name. Every call adds a line to `log`.
     pub fn start(
         gateways: &Gateways,
         env: &BTreeMap<String, String>,
         listen: SocketAddr,
         log: Option<&Utf8Path>,
     ) -> Result<StandaloneGateway, GatewayError> {
-        let place = Place {
+        let options = ListenOptions {
             listen,
             pages: Pages::Shown,
             certificate: None,
         };
-        let models = Models::at(&gateways.common, env, place)?;
+        let models = Models::at(&gateways.common, env, options)?;
         let mut keys = Vec::new();
         for (name, settings) in &gateways.keys {
             let mut spec = models.key_spec(settings, name);
@@ -47,7 +47,7 @@ impl StandaloneGateway {
         self.models.gateway().url()
     }
 
-    /// The keys by name. Each is valid for any client.
+    /// The keys by name, valid for any client.
     pub fn keys(&self) -> impl Iterator<Item = (&str, &str)> {
         let keys = self.keys.iter();
         keys.map(|(name, key)| (name.as_str(), key.expose()))
@@ -58,7 +58,7 @@ impl StandaloneGateway {
         self.models.gateway().overview()
     }
 
-    /// End every call and say what went over each key.
+    /// Ends all calls. Returns the account of each key.
     pub async fn stop(self) -> Vec<(String, GatewayRecord)> {
         let mut records = Vec::new();
         for (name, key) in self.keys {

@@ -3,33 +3,33 @@
 use std::sync::Arc;
 
 use camino::Utf8Path;
+use proctor_agents as agents;
 use proctor_document::ConfigError;
+use proctor_sandbox::{SandboxKind, host::Host};
 
 use super::{
+    definition,
     policy::Policy,
-    run_plan::{Means, TrialPlan, adapter, check_image, contender, package},
+    run_plan::{Means, TrialPlan, adapter, check_machine, contender, package},
 };
 use crate::{
-    agents,
     config::{self, AgentSpec, GatewayOverrides, GatewaySettings, ResolvedCase, Settings},
-    host::Host,
-    sandbox::SandboxKind,
     task::{Asks, Task, case},
 };
 
 /// The options of the command line that override test cases.
 #[derive(Clone, Debug, Default)]
 pub struct CaseOptions {
-    /// Kinds of agents that run in the place of the test case's own.
+    /// Kinds of agents that replace the test case's own.
     pub agents: Vec<String>,
-    /// Where trials execute.
+    /// The sandbox.
     pub sandbox: SandboxKind,
-    /// How agents reach models.
+    /// The gateway settings.
     pub gateway: GatewayOverrides,
 }
 
 impl TrialPlan {
-    /// Read a test case and check all of it: one trial for each agent.
+    /// Reads and checks a test case: one trial for each agent.
     pub fn load(
         path: &Utf8Path,
         host: &Host,
@@ -50,7 +50,7 @@ impl TrialPlan {
         Ok(plans)
     }
 
-    /// The test case with other agents than its own, which are asked the same.
+    /// The test case with other agents and the same prompt.
     fn with_agents(
         case: ResolvedCase,
         host: &Host,
@@ -68,6 +68,8 @@ impl TrialPlan {
             let spec = AgentSpec::of_kind(kind, settings);
             let place = (task.source.as_ref(), task.folder.as_path());
             let made = contender(&spec, place, Some(&prompt), host)?;
+            let contender = (made.adapter, made.agent.as_ref());
+            let section = definition::of_section(&spec, contender, &task.folder, host);
             Ok(TrialPlan {
                 task: Arc::clone(&task),
                 adapter: made.adapter,
@@ -77,6 +79,8 @@ impl TrialPlan {
                 policy: Policy::default(),
                 number: 1,
                 gateway: gateway.cloned(),
+                section: Arc::new(section),
+                definitions: None,
             })
         };
         options.agents.iter().map(plan).collect()
@@ -91,7 +95,7 @@ impl TrialPlan {
     ) -> Result<TrialPlan, ConfigError> {
         let adapter = adapter(&case.agent, &case.source, host)?;
         let section = case.agent.section(adapter, &case.folder);
-        // Errors of both are reported together.
+        // Faults of both are reported together.
         let mut faults = Vec::new();
         let agent = agents::configure(adapter, &section).map_err(|more| faults.extend(more));
         let evaluators = case::evaluators(&case, &mut faults)?;
@@ -99,22 +103,25 @@ impl TrialPlan {
             return Err(case.source.error(faults));
         };
         if options.sandbox == SandboxKind::Local {
-            check_image(agent.as_ref(), &case.agent, &case.source)?;
+            check_machine(agent.as_ref(), &case.agent, &case.source, host)?;
         }
         let policy = Policy::of(&case.agent, agent.as_ref(), &case.source, |fallback| {
             contender(fallback, (&case.source, &case.folder), agent.prompt(), host)
         })?;
         let package = package(&case.agent, adapter, &case.source)?;
+        let contender = (adapter, agent.as_ref());
+        let section = definition::of_section(&case.agent, contender, &case.folder, host);
         let task = Arc::new(Task::from_case(case, evaluators));
         Ok(TrialPlan {
             package,
             policy,
             gateway,
+            section: Arc::new(section),
             ..TrialPlan::of(task, adapter, agent)
         })
     }
 
-    /// Check that the gateway can do what the agent and its fallback are configured for.
+    /// Checks that the gateway supports the configuration of the agent and its fallback.
     fn check_gateway(&self) -> Result<(), ConfigError> {
         let Asks::Section(spec) = &self.task.asks else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The tasks that the entries of a suite name.
+//! The tasks of a suite's entries.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// A task that is found but not loaded yet, with the category that the suite gives it.
+/// A task that is found but not loaded yet, with its category in the suite.
 pub(super) enum FoundTask {
     Case(Utf8PathBuf, Option<String>),
     Folder(Utf8PathBuf, Option<String>),
@@ -21,7 +21,7 @@ pub(super) enum FoundTask {
     Repo(Box<Task>, Option<String>),
 }
 
-/// Find the tasks of all entries, in the order of the file; those of a folder are sorted.
+/// Finds the tasks of all entries, in the order of the file; those of a folder are sorted.
 pub(super) fn find_tasks(
     entries: Vec<(Node, TaskEntry)>,
     surroundings: &Surroundings<'_>,
@@ -38,7 +38,7 @@ pub(super) fn find_tasks(
     tasks
 }
 
-/// Tasks of the same repo would have the same name, and with it the same folder. Their ids tell them apart.
+/// Uses ids to distinguish tasks of the same repo, which would have the same name and directory.
 fn use_ids_for_repeated_names(tasks: &mut [FoundTask]) {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for found in tasks.iter() {
@@ -69,7 +69,7 @@ fn find_entry(
         TaskEntry::Folder(entry) => {
             let found = find::task_folders(&surroundings.folder.join(&entry.folder));
             if found.is_empty() {
-                let message = format!("there is no task in {}", entry.folder);
+                let message = format!("no tasks found in {}", entry.folder);
                 let hint = format!("a task is a folder with a {}", find::TASK_FILE);
                 return Err(vec![node.fault("folder", message).with_hint(hint)]);
             }
@@ -79,7 +79,7 @@ fn find_entry(
         TaskEntry::Testcase(entry) => {
             let found = find::case_files(&surroundings.folder.join(&entry.testcase));
             if found.is_empty() {
-                let message = format!("there is no test case {}", entry.testcase);
+                let message = format!("test case not found: {}", entry.testcase);
                 return Err(vec![node.fault("testcase", message)]);
             }
             let task = |path| FoundTask::Case(path, entry.category.clone());

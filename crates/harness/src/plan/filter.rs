@@ -1,33 +1,35 @@
-//! The part of a suite that a run is about.
+//! Filters that select a part of a suite.
+
+use proctor_record::fs::glob::Pattern;
 
 use super::ResolvedSuite;
-use crate::{fs::glob::Pattern, task::Task};
+use crate::task::Task;
 
-/// Which part of a suite is meant; empty is all of it.
+/// A filter of agents and tasks; an empty one selects everything.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     /// Names of agents.
     pub agents: Vec<String>,
     /// Names of tasks: their own, their repo, or its last part.
     pub tasks: Vec<String>,
-    /// Categories: as they are, or all below one with `x/*`.
+    /// Categories: exact, or all below one with `x/*`.
     pub categories: Vec<String>,
 }
 
-/// A filter that matches nothing, and what it could have named.
+/// A filter without a match, with the known names.
 #[derive(Debug, thiserror::Error)]
-#[error("no {what} is called `{name}`")]
+#[error("unknown {what} `{name}`")]
 pub struct NoMatch {
-    /// The searched name.
+    /// The kind of the name.
     pub what: &'static str,
     /// The name that matches nothing.
     pub name: String,
-    /// The names that there are.
+    /// The known names.
     pub known: Vec<String>,
 }
 
 impl Filter {
-    /// Keep what the filter names.
+    /// Keeps the selected agents and tasks.
     pub fn apply(&self, suite: &mut ResolvedSuite) -> Result<(), NoMatch> {
         let agents: Vec<String> = names(suite.agents.iter().map(|agent| &agent.name));
         check("agent", &self.agents, &agents, |wanted| {
@@ -53,7 +55,7 @@ impl Filter {
         });
         if suite.tasks.is_empty() {
             return Err(NoMatch {
-                what: "task of these categories",
+                what: "task in these categories",
                 name: self.tasks.join(", "),
                 known: tasks,
             });
@@ -62,7 +64,7 @@ impl Filter {
     }
 }
 
-/// Each name once, in their order.
+/// The distinct names, in order.
 fn names<'a>(all: impl Iterator<Item = &'a String>) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for name in all {

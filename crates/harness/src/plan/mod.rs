@@ -1,14 +1,17 @@
-//! The plan: test cases and suites resolved to trials that cannot be wrong any more.
+//! The plan: test cases and suites, resolved to validated trials.
 
 mod cases;
+mod definition;
 mod entries;
 mod filter;
 mod policy;
 mod run_plan;
 mod suite;
 
+pub(crate) use self::definition::of_task as define_task;
 pub use self::{
     cases::CaseOptions,
+    definition::TrialDefinitions,
     filter::{Filter, NoMatch},
     policy::{Contender, Policy, Retry},
     run_plan::{Input, RunPlan, SameName, TrialPlan, auto_order},

@@ -1,59 +1,57 @@
-//! When an agent is started once more in the same trial, and who starts then.
+//! When an agent is restarted in the same trial, and which agent.
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use proctor_agents::agent::{Adapter, Agent};
 use proctor_document::{ConfigError, Fault};
+use proctor_record::record::RetryOn;
+use proctor_sandbox::packages::Package;
 
-use crate::{
-    agent::{Adapter, Agent},
-    config::{AgentSpec, CheckLoop, Source},
-    packages::Package,
-    record::RetryOn,
-};
+use crate::config::{AgentSpec, CheckLoop, Source};
 
-/// When an agent is started once more in the same trial.
+/// When an agent is restarted in the same trial.
 #[derive(Clone, Default)]
 pub struct Policy {
-    /// After something that went wrong.
+    /// Restart after a failure.
     pub retry: Option<Retry>,
-    /// Until a command succeeds.
+    /// Restart until a command succeeds.
     pub check: Option<CheckLoop>,
 }
 
-/// After what an agent is started once more, how often, and who takes over in the end.
+/// Retries after failures: the causes, their number, and the fallback.
 #[derive(Clone)]
 pub struct Retry {
-    /// After what.
+    /// The causes of a retry.
     pub on: BTreeSet<RetryOn>,
-    /// How often in one trial.
+    /// The maximum number of retries in one trial.
     pub times: u32,
-    /// The fallback for the last retry.
+    /// The agent of the last retry.
     pub fallback: Option<Contender>,
 }
 
 /// A contestant: an agent and the adapter that drives it.
 #[derive(Clone)]
 pub struct Contender {
-    /// The code that drives the agent.
+    /// The adapter.
     pub adapter: &'static dyn Adapter,
     /// The agent.
     pub agent: Arc<dyn Agent>,
-    /// Its CLI, when a version of it is named.
+    /// Its CLI package, if a version is configured.
     pub package: Option<Package>,
 }
 
 impl Policy {
-    /// Whether the agent is started once and never again.
+    /// Whether the agent is never restarted.
     pub fn is_empty(&self) -> bool {
         self.retry.is_none() && self.check.is_none()
     }
 
-    /// The fallback for the last retry.
+    /// The agent of the last retry.
     pub fn fallback(&self) -> Option<&Contender> {
         self.retry.as_ref()?.fallback.as_ref()
     }
 
-    /// The policy of the section `spec`, of which `first` was made; `make` makes its fallback.
+    /// The policy of the section `spec` of the agent `first`. `make` creates the fallback.
     pub(super) fn of(
         spec: &AgentSpec,
         first: &dyn Agent,
@@ -64,7 +62,7 @@ impl Policy {
             let span = spec.node.key_span_of(key);
             let fault = Fault::new(
                 span,
-                "this agent reads no prompt: it would do the same again",
+                "this agent does not read a prompt: a retry would give the same result",
             );
             return Err(source.error(vec![fault.with_hint(format!("remove `{key}`"))]));
         }
@@ -90,16 +88,16 @@ impl Policy {
     }
 }
 
-/// A fallback goes on where the first agent was, with what it was asked.
+/// Checks a fallback, which continues with the prompt of the first agent.
 fn check_fallback(made: &Contender, spec: &AgentSpec, source: &Source) -> Result<(), ConfigError> {
     let name = made.adapter.name();
     let fault = if made.agent.prompt().is_none() {
         Fault::new(
             spec.kind_span,
-            format!("`{name}` reads no prompt, so it is no fallback"),
+            format!("agent `{name}` cannot be a fallback: it does not read a prompt"),
         )
     } else if spec.config.get("image").is_some() {
-        let message = "a fallback works in the image of the first agent";
+        let message = "`fallback` cannot have its own image";
         spec.config.fault("image", message).with_hint("remove it")
     } else {
         return Ok(());

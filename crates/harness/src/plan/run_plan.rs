@@ -1,53 +1,60 @@
-//! The trials of a run, resolved so that they cannot be wrong any more.
+//! The trials of a run, resolved and validated.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_agents::{
+    self as agents, ADAPTERS,
+    agent::{Adapter, Agent, AgentSection, PromptSource},
+};
 use proctor_document::{ConfigError, Fault, Node, Span};
 use proctor_gateway::Prices;
+use proctor_record::{record::cli::Registry, shuffle::Shuffle};
+use proctor_sandbox::{SandboxKind, host::Host, packages::Package};
+use serde_json::Value;
 
 use super::{
-    ResolvedSuite,
+    ResolvedSuite, TrialDefinitions, definition,
     policy::{Contender, Policy},
 };
 use crate::{
-    agent::{Adapter, Agent, AgentSection, PromptSource},
-    agents::{self, ADAPTERS},
-    config::{AgentSpec, AgentType, GatewaySettings, Source, SuiteAgent},
-    host::Host,
+    config::{AgentSpec, AgentType, Execution, Executor, GatewaySettings, Source, SuiteAgent},
     model_access,
-    packages::Package,
-    record::cli::Registry,
-    sandbox::SandboxKind,
-    shuffle::Shuffle,
     task::Task,
 };
 
 /// One agent on one task once, ready to run.
 #[derive(Clone)]
 pub struct TrialPlan {
-    /// What is asked.
+    /// The task.
     pub task: Arc<Task>,
-    /// The code that drives the agent.
+    /// The adapter.
     pub adapter: &'static dyn Adapter,
-    /// The contender's name: that of its kind, unless a suite gives it one.
+    /// The agent's name: its type, unless a suite sets one.
     pub name: String,
     /// The agent.
     pub agent: Arc<dyn Agent>,
-    /// Its CLI, when a version of it is named; else the one that is there is used.
+    /// Its CLI package, if a version is configured; otherwise the installed CLI is used.
     pub package: Option<Package>,
-    /// When the agent is started once more in the same trial.
+    /// When the agent is restarted in the same trial.
     pub policy: Policy,
     /// The number of the trial, from 1.
     pub number: u32,
-    /// The gateway that its test case asks for; one of a suite belongs to the whole run.
+    /// The gateway settings of its test case; those of a suite belong to the whole run.
     pub gateway: Option<GatewaySettings>,
+    /// The agent's section, for its definition.
+    pub(crate) section: Arc<Value>,
+    /// The definitions of its agent, its task and its evaluators; `None` for judges.
+    pub definitions: Option<TrialDefinitions>,
 }
 
 impl TrialPlan {
-    /// A built-in agent on a task, regardless of the task's own agent.
+    /// A built-in agent on a task, instead of the task's own agent.
     pub fn built_in(kind: &str, task: &Arc<Task>) -> Result<TrialPlan, ConfigError> {
-        let adapter = agents::find(kind).expect("built-in agents are there");
+        let adapter = agents::find(kind).expect("built-in agents exist");
         let empty = Node::empty_map(Span::default());
         let section = AgentSection {
             node: &empty,
@@ -84,34 +91,45 @@ impl TrialPlan {
             policy: Policy::default(),
             number: 1,
             gateway: None,
+            section: Arc::new(definition::of_kind(adapter)),
+            definitions: None,
         }
     }
 }
 
-/// Whether a task can be done where trials run: on this machine, without a container.
+/// Checks that a task can run on this machine, without a container.
 fn check_sandbox(task: &Task) -> Result<(), ConfigError> {
     task.needs_container().map_or(Ok(()), Err)
 }
 
-/// Whether an agent can run where trials run: one with an image needs a container.
-pub(super) fn check_image(
+/// Whether an agent can run on this machine: one with an image needs a container, and its program must be there.
+pub(super) fn check_machine(
     agent: &dyn Agent,
     spec: &AgentSpec,
     source: &Source,
+    host: &Host,
 ) -> Result<(), ConfigError> {
-    if agent.image().is_none() {
-        return Ok(());
+    if agent.image().is_some() {
+        let message = "an agent with an `image` requires containers";
+        let fault = spec.config.fault("image", message);
+        let hint = "add `sandbox: docker` to a suite; without `image` its adapter runs on this machine, as you";
+        return Err(source.error(vec![fault.with_hint(hint)]));
     }
-    let message = "an agent with an `image` needs containers";
-    let fault = spec.config.fault("image", message);
-    let hint = "add `sandbox: docker` to a suite; without `image` its adapter runs on this machine, as you";
-    Err(source.error(vec![fault.with_hint(hint)]))
+    match agent.program() {
+        Some(program) if host.find_program(program).is_none() => {
+            let message = format!("program not found: {program}");
+            let fault = spec.config.fault("command", message);
+            let hint = "install it, correct its name, or run the agent in a container that has it";
+            Err(source.error(vec![fault.with_hint(hint)]))
+        }
+        _ => Ok(()),
+    }
 }
 
-/// The abilities of a trial's gateway.
+/// The capabilities of a trial's gateway.
 pub(super) struct Means<'a> {
     gateway: Option<&'a GatewaySettings>,
-    /// The prices of models, where needed.
+    /// The prices of models, if they are needed.
     prices: Option<Prices>,
 }
 
@@ -124,7 +142,7 @@ impl<'a> Means<'a> {
         }
     }
 
-    /// Whether that is enough for what the agent asks for.
+    /// Checks that the gateway supports the agent's settings.
     pub(super) fn check(
         &self,
         agent: &dyn Agent,
@@ -132,9 +150,10 @@ impl<'a> Means<'a> {
         source: &Source,
     ) -> Result<(), ConfigError> {
         if agent.gateway_temperature().is_some() && self.gateway.is_none() {
-            let message = "`temperature` needs the gateway: the agent's CLI has no option for it";
+            let message =
+                "`temperature` requires the gateway: the agent's CLI has no option for it";
             let fault = spec.config.fault("temperature", message);
-            let hint = "add `gateway: {}` at the top of the file, or leave it out";
+            let hint = "add `gateway: {}` at the top of the file, or remove `temperature`";
             return Err(source.error(vec![fault.with_hint(hint)]));
         }
         let (Some(gateway), Some(prices)) = (self.gateway, &self.prices) else {
@@ -146,30 +165,29 @@ impl<'a> Means<'a> {
         if prices.find(model).is_some() {
             return Ok(());
         }
-        let message =
-            format!("there is no price for `{model}`, so that a limit in dollars cannot hold");
+        let message = format!("no price for `{model}`: a limit in dollars cannot be enforced");
         let holder = [&spec.node, &spec.config];
         let holder = holder.into_iter().find(|node| node.get("model").is_some());
         let fault = match holder {
             Some(node) => node.fault("model", message),
             None => Fault::new(spec.kind_span, message),
         };
-        let hint = "add one with `gateway: {prices: FILE}` or `--prices FILE` (`proctor prices` shows those that there are), or limit `budget_tokens` or `budget_calls` instead";
+        let hint = "add one with `gateway: {prices: FILE}` or `--prices FILE` (`proctor prices` lists the known ones), or limit `budget_tokens` or `budget_calls` instead";
         Err(source.error(vec![fault.with_hint(hint)]))
     }
 }
 
-/// The trials of a run, in the order in which they start.
+/// The trials of a run, in their start order.
 pub struct RunPlan {
     /// The trials.
     pub trials: Vec<TrialPlan>,
-    /// The seed of their order.
+    /// The seed of the order.
     pub seed: u64,
-    /// The files that the plan was made from.
+    /// The input files of the plan.
     pub input: Input,
 }
 
-/// The files that a plan was made from.
+/// The input files of a plan.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// Test cases.
@@ -183,9 +201,9 @@ pub enum Input {
     },
 }
 
-/// Two trials of a run that would have the same name.
+/// Two trials of a run with the same name.
 #[derive(Debug, thiserror::Error)]
-#[error("two test cases run {agent} on `{task}`: give one of them another name")]
+#[error("duplicate trial of {agent} on `{task}`: rename one of the test cases")]
 pub struct SameName {
     /// The agent.
     pub agent: String,
@@ -194,11 +212,14 @@ pub struct SameName {
 }
 
 impl RunPlan {
-    /// Test cases, each as often as asked for. Without a seed they start in the order given.
+    /// A plan of test cases with this many trials each. Without a seed they start in the given
+    /// order.
     pub fn of_cases(
-        cases: Vec<TrialPlan>,
+        mut cases: Vec<TrialPlan>,
         trials: u32,
         seed: Option<u64>,
+        execution: &Execution,
+        host: &Host,
     ) -> Result<RunPlan, SameName> {
         let mut names = BTreeSet::new();
         for case in &cases {
@@ -209,6 +230,7 @@ impl RunPlan {
                 });
             }
         }
+        definition::define(&mut cases, execution, host);
         Ok(RunPlan {
             trials: rounds(cases, trials, seed),
             seed: seed.unwrap_or(0),
@@ -224,13 +246,13 @@ impl RunPlan {
         }
     }
 
-    /// Whether the run is a single test case, whose trial lies in the folder of the run itself.
+    /// Whether the run is a single test case, whose trial is in the run's own directory.
     pub(crate) fn is_flat(&self) -> bool {
         matches!(self.input, Input::Cases) && self.trials.len() == 1
     }
 
-    /// Every agent on every task, as often as the suite says. Each round has every pair once, in
-    /// an order of its own: what slows a provider down for a while hits all agents alike.
+    /// A plan of every agent on every task, with the suite's number of trials. Each round has every
+    /// pair once, in its own order, so that a slow provider affects all agents alike.
     pub fn make(
         suite: &ResolvedSuite,
         host: &Host,
@@ -253,6 +275,8 @@ impl RunPlan {
         if !errors.is_empty() {
             return Err(errors);
         }
+        read_sections(&mut pairs, suite, host);
+        definition::define(&mut pairs, &suite.execution, host);
         Ok(RunPlan {
             trials: rounds(pairs, suite.trials, Some(seed)),
             seed,
@@ -264,7 +288,24 @@ impl RunPlan {
     }
 }
 
-/// Every pair once per round, each round shuffled when there is a seed.
+/// Give each pair the section of its agent, which is read once for all tasks.
+fn read_sections(pairs: &mut [TrialPlan], suite: &ResolvedSuite, host: &Host) {
+    let mut sections: BTreeMap<String, Arc<Value>> = BTreeMap::new();
+    for pair in pairs {
+        let mut agents = suite.agents.iter();
+        let Some(agent) = agents.find(|agent| agent.name == pair.name) else {
+            continue;
+        };
+        let read = || {
+            let contender = (pair.adapter, pair.agent.as_ref());
+            definition::of_section(&agent.spec, contender, &suite.folder, host).into()
+        };
+        let section = sections.entry(pair.name.clone()).or_insert_with(read);
+        pair.section = Arc::clone(section);
+    }
+}
+
+/// Every pair once per round, each round shuffled if there is a seed.
 fn rounds(mut pairs: Vec<TrialPlan>, rounds: u32, seed: Option<u64>) -> Vec<TrialPlan> {
     let mut shuffle = seed.map(Shuffle::new);
     let mut trials = Vec::new();
@@ -280,7 +321,7 @@ fn rounds(mut pairs: Vec<TrialPlan>, rounds: u32, seed: Option<u64>) -> Vec<Tria
     trials
 }
 
-/// Add an error to others: faults of the same file are one error, each fault once.
+/// Merges errors: faults of the same file become one error, without duplicates.
 fn merge(errors: &mut Vec<ConfigError>, error: ConfigError) {
     let is_same = |known: &&mut ConfigError| known.path == error.path && known.text == error.text;
     let Some(known) = errors.iter_mut().find(is_same) else {
@@ -329,8 +370,9 @@ fn pair(
 ) -> Result<TrialPlan, ConfigError> {
     let adapter = adapter(&contender.spec, &suite.source, host)?;
     let agent = configure(suite, &contender.spec, adapter, prompt)?;
-    if suite.execution.sandbox == SandboxKind::Local {
-        check_image(agent.as_ref(), &contender.spec, &suite.source)?;
+    let is_here = suite.execution.executor == Executor::Local;
+    if suite.execution.sandbox == SandboxKind::Local && is_here {
+        check_machine(agent.as_ref(), &contender.spec, &suite.source, host)?;
     }
     means.check(agent.as_ref(), &contender.spec, &suite.source)?;
     let policy = Policy::of(&contender.spec, agent.as_ref(), &suite.source, |spec| {
@@ -347,7 +389,7 @@ fn pair(
     })
 }
 
-/// A fallback agent of a trial. If it is the first agent with another model, it has the first
+/// The fallback agent of a trial. If it is the first agent with another model, it has the first
 /// agent's prompt in its section; any other gets the same prompt.
 pub(super) fn contender(
     spec: &AgentSpec,
@@ -370,7 +412,7 @@ pub(super) fn contender(
     })
 }
 
-/// An agent of a suite, with what a task asks.
+/// An agent of a suite with the prompt of a task.
 fn configure(
     suite: &ResolvedSuite,
     spec: &AgentSpec,
@@ -384,7 +426,7 @@ fn configure(
     agents::configure(adapter, &section).map_err(|faults| suite.source.error(faults))
 }
 
-/// The CLI at the version that a section names.
+/// The CLI package of the version in a section.
 pub(super) fn package(
     spec: &AgentSpec,
     adapter: &'static dyn Adapter,
@@ -400,7 +442,7 @@ pub(super) fn package(
     let name = adapter.name();
     let Some(cli) = adapter.cli() else {
         return refused(
-            format!("`{name}` has no version: it is built in"),
+            format!("`version` has no effect: `{name}` is built in"),
             "remove it",
         );
     };
@@ -415,7 +457,7 @@ pub(super) fn package(
     }))
 }
 
-/// The adapter that a section names; for `auto` the first whose CLI is installed.
+/// The adapter of a section; for `auto` the first with an installed CLI.
 pub(super) fn adapter(
     spec: &AgentSpec,
     source: &Source,
@@ -435,15 +477,15 @@ pub(super) fn adapter(
             AgentType::Named(_) => spec.unknown(&ADAPTERS.iter().map(known).collect::<Vec<_>>()),
             AgentType::Auto => {
                 let tried: Vec<&str> = auto_order(&spec.order).iter().map(known).collect();
-                let message = format!("none of these agents is installed: {}", tried.join(", "));
-                let hint = "`proctor doctor` says how to install them; `null`, `oracle` and `command` need none";
+                let message = format!("no agent installed; tried: {}", tried.join(", "));
+                let hint = "`proctor doctor` shows how to install them; `null`, `oracle` and `command` need no installation";
                 Fault::new(spec.kind_span, message).with_hint(hint)
             }
         }])
     })
 }
 
-/// The adapters that `auto` tries, in their order: those that are named, else all with a program.
+/// The adapters that `auto` tries, in order: the named ones, else all with a program.
 pub fn auto_order(named: &[String]) -> Vec<&'static dyn Adapter> {
     if named.is_empty() {
         let all = ADAPTERS.iter().copied();

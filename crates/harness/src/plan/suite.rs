@@ -14,40 +14,40 @@ use crate::{
     task::{Task, repo_task::Surroundings},
 };
 
-/// A suite that is in order.
+/// A validated suite.
 #[derive(Clone, Debug)]
 pub struct ResolvedSuite {
-    /// The contenders.
+    /// The agents.
     pub agents: Vec<SuiteAgent>,
     /// The tasks.
     pub tasks: Vec<Arc<Task>>,
-    /// How often each agent does each task.
+    /// The number of trials of each agent on each task.
     pub trials: u32,
-    /// How many trials run at the same time.
+    /// The maximum number of concurrent trials.
     pub parallel: usize,
-    /// Where results go.
+    /// The results directory.
     pub results_dir: Utf8PathBuf,
     /// Where and how trials execute.
     pub execution: Execution,
-    /// The environment, with what `secrets.env_file` adds to it.
+    /// The environment, with the variables of `secrets.env_file`.
     pub env: BTreeMap<String, String>,
     /// The variables that `secrets.env_file` sets.
     pub secret_names: Vec<String>,
-    /// The folder of the suite.
+    /// The directory of the suite.
     pub folder: Utf8PathBuf,
     /// The file.
     pub source: Arc<Source>,
-    /// Settings that are accepted and have no effect here, or less than they say; one line each.
+    /// Settings that are accepted but have no or less effect here; one line each.
     pub notes: Vec<String>,
 }
 
 impl ResolvedSuite {
-    /// Whether the file is Thunderdome's: it has `orchestrators`.
+    /// Whether the file is in Thunderdome's format: it has `orchestrators`.
     pub fn is_thunderdome(&self) -> bool {
         self.agents.iter().any(|agent| agent.is_orchestrator)
     }
 
-    /// Fail when an agent of the suite uses a variable that has no value.
+    /// Fails if an agent of the suite uses an unset variable.
     pub(crate) fn check_variables(&self) -> Result<(), ConfigError> {
         let unset = self.agents.iter().flat_map(|agent| &agent.unset);
         let faults: Vec<Fault> = unset.map(|unset| unset.fault.clone()).collect();
@@ -58,8 +58,8 @@ impl ResolvedSuite {
         }
     }
 
-    /// Forget the variables of agents that have no value, and give their names with those of the
-    /// agents: for checking a file of which nothing is run.
+    /// Removes the unset variables of agents. Returns their names with those of the agents, for
+    /// checking a file without running it.
     pub fn take_unset(&mut self) -> Vec<String> {
         let mut remarks = Remarks::default();
         for agent in &mut self.agents {
@@ -72,7 +72,7 @@ impl ResolvedSuite {
     }
 }
 
-/// Read a suite and its tasks. The errors are those of all files that are wrong.
+/// Reads a suite and its tasks. Returns the errors of all files.
 pub fn load_suite(
     path: &Utf8Path,
     env: &BTreeMap<String, String>,
@@ -82,7 +82,7 @@ pub fn load_suite(
     resolve_suite(file, env, settings)
 }
 
-/// Read a suite from the text that was kept of it.
+/// Reads a suite from its snapshot.
 pub fn load_kept_suite(
     path: &Utf8Path,
     text: String,
@@ -93,7 +93,7 @@ pub fn load_kept_suite(
     resolve_suite(file, env, settings)
 }
 
-/// Resolve a suite file that is parsed already.
+/// Resolves a parsed suite file.
 pub fn resolve_suite(
     file: SuiteFile,
     env: &BTreeMap<String, String>,
@@ -103,7 +103,8 @@ pub fn resolve_suite(
     resolve(config.map_err(|error| vec![error])?, settings)
 }
 
-/// The suite of agents of these kinds on the tasks of folders; the first kind that is installed when none is named.
+/// The suite of agents of these kinds on the tasks of directories. Without kinds, the first
+/// installed agent is used.
 pub fn suite_of_folders(
     folders: &[Utf8PathBuf],
     kinds: &[String],
@@ -164,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_suite_file_is_read_once() {
+    fn suite_file_is_read_once() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Utf8Path::from_path(dir.path()).unwrap();
         std::fs::write(folder.join(".env"), "KEY=from-the-file").unwrap();
@@ -175,7 +176,7 @@ mod tests {
         let path = folder.join("suite.yaml");
         std::fs::write(&path, text).unwrap();
         let file = SuiteFile::open(&path).expect("the file is a suite");
-        // All that is needed of the file was read when it was opened.
+        // The file must not be read again after it was opened.
         std::fs::remove_file(&path).unwrap();
         let suite = resolve_suite(file, &BTreeMap::new(), &Settings::default()).unwrap();
         assert!(suite.results_dir.ends_with("from-the-file"));

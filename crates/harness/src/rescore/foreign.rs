@@ -1,10 +1,13 @@
-//! Rescoring of runs that Thunderdome wrote: `diff.patch` is applied to the tag of the task, as the
-//! suite defines it now. Scores in `meta.json` are replaced; the old ones go to `history`.
+//! Rescores runs of Thunderdome: `diff.patch` is applied to the tag of the task, as the suite
+//! defines it now. Scores in `meta.json` are replaced; the old ones are moved to `history`.
 
 use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use futures_util::{StreamExt, stream};
+use proctor_record::record::{self, META_FILE, StoreError, Verdict, meta_scores, score::Score};
+use proctor_report::foreign::{self, ForeignMeta, PATCH_FILE};
+use proctor_sandbox::{ExecEnv, ExecEnvSpec, Sandbox, trial_dir::TrialDir};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -14,18 +17,14 @@ use super::{
     trial::{RestoredWork, Subject},
 };
 use crate::{
-    area::Area,
     config::History,
-    foreign::{self, ForeignMeta, PATCH_FILE},
     plan::{ResolvedSuite, load_suite},
-    record::{self, META_FILE, StoreError, Verdict, meta_scores, score::Score},
-    sandbox::{Room, RoomSpec, Sandbox},
-    task::{Checkout, Files, Task},
+    task::{Files, Task},
     trial,
-    workspace::{Base, Change, Workspace, source::Source},
+    workspace::{Base, Change, Checkout, Workspace, source::Source},
 };
 
-/// Where the workspace of a repo's task is seen in containers.
+/// The path of a repo task's workspace in containers.
 const WORKSPACE: &str = "/workspace";
 
 /// A trial that Thunderdome ran.
@@ -35,8 +34,7 @@ struct ForeignTrial {
 }
 
 impl Rescore<'_> {
-    /// Judge the trials of a run that Thunderdome wrote again. The file of each trial is replaced whole or
-    /// not at all.
+    /// Judges the trials of a Thunderdome run again. The file of each trial is replaced atomically.
     pub(super) async fn run_foreign(
         &self,
         run: &Utf8Path,
@@ -78,12 +76,12 @@ impl Rescore<'_> {
         }
         let trial = ForeignTrial { folder, meta };
         let verdicts = match problem {
-            Some(problem) => Err(format!("its meta.json cannot be read: {problem}")),
+            Some(problem) => Err(format!("cannot read its meta.json: {problem}")),
             None => self.foreign_verdicts(&trial, suite, context).await,
         };
         let (task, verdicts) = match verdicts {
             Ok(_) if context.cancel.is_cancelled() => {
-                return Ok(trial.not_judged("it was interrupted".to_owned()));
+                return Ok(trial.not_judged("the rescoring was interrupted".to_owned()));
             }
             Ok(judged) => judged,
             Err(reason) => return Ok(trial.not_judged(reason)),
@@ -102,7 +100,7 @@ impl Rescore<'_> {
         })))
     }
 
-    /// The verdicts on a trial's work, or why there are none.
+    /// The verdicts on a trial's work, or the reason that there are none.
     async fn foreign_verdicts(
         &self,
         trial: &ForeignTrial,
@@ -110,21 +108,21 @@ impl Rescore<'_> {
         context: &RescoreContext<'_>,
     ) -> Result<(Arc<Task>, Vec<Verdict>), String> {
         let (suite, task) = trial.task(suite)?;
-        let area = Area::create(&self.host.temp).map_err(|error| error.to_string())?;
+        let trial_dir = TrialDir::create(&self.host.temp).map_err(|error| error.to_string())?;
         let artifacts = trial.folder.join("artifacts");
         let engine_slot = context.resources.engine_slot().await;
         let sandbox = engine_slot.sandbox();
-        let (workspace, change) = self.restore_foreign(trial, &task, &area).await?;
-        // Last, for a container has to be left again.
-        let room = trial.room(suite, &task, sandbox).await?;
-        let workdir = match &room {
-            Room::Local => workspace.path().to_owned(),
-            Room::Docker(_) => WORKSPACE.into(),
+        let (workspace, change) = self.restore_foreign(trial, &task, &trial_dir).await?;
+        // Last, because a container has to be removed again.
+        let exec_env = trial.exec_env(suite, &task, sandbox).await?;
+        let workdir = match &exec_env {
+            ExecEnv::Local => workspace.path().to_owned(),
+            ExecEnv::Docker(_) => WORKSPACE.into(),
         };
         let restored = RestoredWork {
             workspace,
             change,
-            room,
+            exec_env,
             workdir,
         };
         let subject = Subject {
@@ -137,23 +135,23 @@ impl Rescore<'_> {
             usage: None,
             sandbox,
         };
-        let verdicts = self.judged(&subject, restored, &area, context).await?;
+        let verdicts = self.judged(&subject, restored, &trial_dir, context).await?;
         Ok((task, verdicts))
     }
 
-    /// The agent's work: its patch on the tag of the task.
+    /// Restores the agent's work: its patch on the tag of the task.
     async fn restore_foreign(
         &self,
         trial: &ForeignTrial,
         task: &Task,
-        area: &Area,
+        trial_dir: &TrialDir,
     ) -> Result<(Workspace, Change), String> {
         let Files::Repo(Checkout { repo, branch, .. }) = &task.files else {
-            return Err("its task does not come from a repo".to_owned());
+            return Err("the task is not a repo task".to_owned());
         };
         let tag = branch.as_deref().unwrap_or("HEAD");
-        let private = area.path.join("private");
-        let path = area.path.join("src-modified");
+        let private = trial_dir.path.join("private");
+        let path = trial_dir.path.join("src-modified");
         let made = async {
             fs_err::create_dir_all(&private)?;
             let source =
@@ -163,11 +161,12 @@ impl Rescore<'_> {
         };
         let mut workspace = made
             .await
-            .map_err(|error| format!("{tag} of {repo} cannot be checked out: {error}"))?;
+            .map_err(|error| format!("cannot check out {tag} of {repo}: {error}"))?;
         let diff = trial.folder.join(PATCH_FILE);
-        let change = workspace.redo(None, &diff).await.map_err(|error| {
-            format!("{PATCH_FILE} cannot be applied to {tag} of {repo}: {error}")
-        })?;
+        let change = workspace
+            .redo(None, &diff)
+            .await
+            .map_err(|error| format!("cannot apply {PATCH_FILE} to {tag} of {repo}: {error}"))?;
         Ok((workspace, change))
     }
 }
@@ -213,13 +212,11 @@ impl ForeignTrial {
             return Err(format!("the trial is excluded: {failure}"));
         }
         if !self.folder.join(PATCH_FILE).is_file() {
-            return Err(format!("there is no {PATCH_FILE} of the agent's change"));
+            return Err(format!("{PATCH_FILE} with the agent's change is missing"));
         }
         let Some(suite) = suite else {
-            let hint = "name the thunderdome.yaml with --config";
-            return Err(format!(
-                "the file that defines its task is not known: {hint}"
-            ));
+            let hint = "pass the thunderdome.yaml with --config";
+            return Err(format!("the task's definition is unknown: {hint}"));
         };
         let name = &self.meta.task;
         match suite.tasks.iter().find(|task| task.is_called(name)) {
@@ -228,15 +225,16 @@ impl ForeignTrial {
         }
     }
 
-    /// The place of judging: a container of the validation image or the orchestrator's, or this machine.
-    async fn room(
+    /// The judging environment: a container of the validation image or the orchestrator's, or this
+    /// machine.
+    async fn exec_env(
         &self,
         suite: &ResolvedSuite,
         task: &Task,
         sandbox: &Sandbox,
-    ) -> Result<Room, String> {
+    ) -> Result<ExecEnv, String> {
         let Sandbox::Docker(docker) = sandbox else {
-            return Ok(Room::Local);
+            return Ok(ExecEnv::Local);
         };
         let named = suite.agents.iter();
         let agent = named.filter(|agent| agent.name == self.meta.orchestrator);
@@ -245,15 +243,18 @@ impl ForeignTrial {
         let image = judges.chain(own).next();
         let image = image.or(suite.execution.image.as_deref()).ok_or_else(|| {
             let name = &self.meta.orchestrator;
-            format!("there is no image to judge in: the task has no `validation_image`, and the suite no orchestrator `{name}`")
+            format!("no image for judging: the task has no `validation_image`, and the suite has no orchestrator `{name}`")
         })?;
-        let text = |error: crate::sandbox::docker::EngineError| error.to_string();
+        let text = |error: proctor_sandbox::docker::EngineError| error.to_string();
         let image = docker.image(image).await.map_err(text)?;
-        let room = docker.room(RoomSpec::plain(image)).await.map_err(text)?;
-        Ok(Room::Docker(Box::new(room)))
+        let exec_env = docker
+            .exec_env(ExecEnvSpec::plain(image))
+            .await
+            .map_err(text)?;
+        Ok(ExecEnv::Docker(Box::new(exec_env)))
     }
 
-    /// Replace the scores; the old ones go to `history`.
+    /// Replaces the scores; the old ones are moved to `history`.
     fn write(
         &self,
         task: &Task,

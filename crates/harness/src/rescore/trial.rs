@@ -1,30 +1,31 @@
-//! Rescoring of one trial. The work is restored from base and patch, and must have the tree that is
-//! on record.
+//! Rescores one trial. The work is restored from base and patch, and must have the recorded tree.
 
 use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
-
-use super::{
-    Definitions, NotJudged, Rating, Rescore, RescoreContext, RescoreOutcome, Rescored, Tasks, Which,
-};
-use crate::{
-    area::Area,
-    config::History,
-    evaluate::{self, About, Desk, EVIDENCE, Judging},
+use proctor_record::{
     outcome::Outcome,
     record::{
         self, Judgement, Meta, Record, Results, SandboxRecord, StoreError, Verdict, VerdictStatus,
         score::Score,
     },
-    sandbox::{Room, RoomSpec, Sandbox, docker::EngineError},
-    task::{Checkout, Files, Task, VerifierMode},
-    trial,
+    transcript,
     usage::Usage,
-    workspace::{Base, Change, Workspace, source::Source},
+};
+use proctor_sandbox::{ExecEnv, ExecEnvSpec, Sandbox, docker::EngineError, trial_dir::TrialDir};
+
+use super::{
+    Definitions, NotJudged, Rating, Rescore, RescoreContext, RescoreOutcome, Rescored, Tasks, Which,
+};
+use crate::{
+    config::History,
+    evaluate::{self, Desk, EVIDENCE, Judging, VerifierMode},
+    task::{Files, Task},
+    trial,
+    workspace::{Base, Change, Checkout, Workspace, source::Source},
 };
 
-/// A trial on record.
+/// A recorded trial.
 struct RecordedTrial<'a> {
     record: &'a Record,
     task: &'a Task,
@@ -35,11 +36,11 @@ struct RecordedTrial<'a> {
 pub(super) struct RestoredWork {
     pub(super) workspace: Workspace,
     pub(super) change: Change,
-    pub(super) room: Room,
+    pub(super) exec_env: ExecEnv,
     pub(super) workdir: Utf8PathBuf,
 }
 
-/// The trial that is judged.
+/// The trial to judge.
 pub(super) struct Subject<'a> {
     pub(super) agent: &'a str,
     pub(super) trial: u32,
@@ -47,9 +48,9 @@ pub(super) struct Subject<'a> {
     pub(super) artifacts: &'a Utf8Path,
     /// The number of earlier judgements.
     pub(super) judged: usize,
-    /// The verdicts on record.
+    /// The recorded verdicts.
     pub(super) verdicts: &'a [Verdict],
-    /// The usage on record.
+    /// The recorded usage.
     pub(super) usage: Option<&'a Usage>,
     pub(super) sandbox: &'a Sandbox,
 }
@@ -75,7 +76,7 @@ impl Rescore<'_> {
         };
         let (verdicts, task) = match judged {
             Ok(_) if context.cancel.is_cancelled() => {
-                return Ok(not_judged(&record, "it was interrupted"));
+                return Ok(not_judged(&record, "the rescoring was interrupted"));
             }
             Ok(judged) => judged,
             Err(reason) => return Ok(not_judged(&record, &reason)),
@@ -83,6 +84,13 @@ impl Rescore<'_> {
         replace(&mut record, verdicts);
         let is_other = task.config_hash != record.task.config_hash;
         record.judged_by = is_other.then(|| task.config_hash.clone());
+        // A record of an older version stays one without digests.
+        if let (Some(digest), Some(judging)) = (
+            &mut record.task.evaluators,
+            context.tasks.judging.get(&record.task.name),
+        ) {
+            digest.clone_from(&judging.digest);
+        }
         write(&folder, &record)?;
         Ok(RescoreOutcome::Judged(Box::new(Rescored {
             agent: record.agent.name.clone(),
@@ -100,16 +108,16 @@ impl Rescore<'_> {
             return Err(format!("the outcome is {}", outcome.as_str()));
         }
         if record.completed_at.is_none() || record.diff.is_none() {
-            return Err("the agent's change is not on record".to_owned());
+            return Err("the agent's change is not recorded".to_owned());
         }
         let task = match tasks.by_name.get(&record.task.name) {
             Some(Ok(task)) => Arc::clone(task),
-            Some(Err(problem)) => return Err(format!("the task cannot be read: {problem}")),
+            Some(Err(problem)) => return Err(format!("cannot read the task: {problem}")),
             None => return Err("the suite has no task of this name".to_owned()),
         };
         let is_same = task.config_hash == record.task.config_hash;
         if self.definitions == Definitions::Recorded && !is_same {
-            let hint = "`--current` judges by it as it is now";
+            let hint = "pass `--current` to use the current definition";
             return Err(format!("the task has changed since; {hint}"));
         }
         let is_shared = |mode| mode == VerifierMode::Shared;
@@ -117,9 +125,9 @@ impl Rescore<'_> {
             .verifier()
             .is_some_and(|verifier| is_shared(verifier.mode));
         match record.sandbox {
-            SandboxRecord::Docker(_) if is_shared => {
-                Err("it was judged in the agent's own container, which is gone".to_owned())
-            }
+            SandboxRecord::Docker(_) if is_shared => Err(
+                "the trial was judged in the agent's container, which no longer exists".to_owned(),
+            ),
             _ => Ok(task),
         }
     }
@@ -131,7 +139,7 @@ impl Rescore<'_> {
         task: &Task,
         context: &RescoreContext<'_>,
     ) -> Result<Vec<Verdict>, String> {
-        let area = evaluate::place(self.host)?;
+        let trial_dir = evaluate::private_dir(self.host)?;
         let engine_slot = context.resources.engine_slot().await;
         let sandbox = match &record.sandbox {
             SandboxRecord::Docker(_) => engine_slot.sandbox(),
@@ -143,7 +151,7 @@ impl Rescore<'_> {
             task,
             artifacts: &artifacts,
         };
-        let restored = self.restore(&trial, sandbox, &area).await?;
+        let restored = self.restore(&trial, sandbox, &trial_dir).await?;
         let subject = Subject {
             agent: &record.agent.name,
             trial: record.trial,
@@ -154,7 +162,7 @@ impl Rescore<'_> {
             usage: record.usage.as_ref(),
             sandbox,
         };
-        self.judged(&subject, restored, &area, context).await
+        self.judged(&subject, restored, &trial_dir, context).await
     }
 
     /// The verdicts on a trial's work.
@@ -162,7 +170,7 @@ impl Rescore<'_> {
         &self,
         subject: &Subject<'_>,
         restored: RestoredWork,
-        area: &Area,
+        trial_dir: &TrialDir,
         context: &RescoreContext<'_>,
     ) -> Result<Vec<Verdict>, String> {
         let task = subject.task;
@@ -178,14 +186,14 @@ impl Rescore<'_> {
             usage: subject.usage,
             artifacts: subject.artifacts,
             evidence: &evidence,
-            scratch: &area.scratch,
+            scratch: &trial_dir.scratch,
             sandbox: subject.sandbox,
-            room: &restored.room,
+            exec_env: &restored.exec_env,
             workdir: &restored.workdir,
             environment: task.environment(),
             host: self.host,
             desk: Desk {
-                about: About::of(task),
+                about: task.about(),
                 models: access.agents,
                 judges: access.judges,
                 cache: &context.resources.cache,
@@ -207,26 +215,26 @@ impl Rescore<'_> {
                 None => evaluator.judge(&judging, number + 1).await,
             });
         }
-        let left = restored.room.leave().await;
+        let left = restored.exec_env.leave().await;
         left.map_err(|error| error.to_string())?;
         Ok(verdicts)
     }
 
-    /// Restore the work from the base and the patches.
+    /// Restores the work from the base and the patches.
     async fn restore(
         &self,
         trial: &RecordedTrial<'_>,
         sandbox: &Sandbox,
-        area: &Area,
+        trial_dir: &TrialDir,
     ) -> Result<RestoredWork, String> {
         let (record, task) = (trial.record, trial.task);
         let text = |error: EngineError| error.to_string();
-        let room = room(record, sandbox).await.map_err(text)?;
-        let private = area.path.join("private");
-        let path = area.path.join("src-modified");
+        let exec_env = exec_env(record, sandbox).await.map_err(text)?;
+        let private = trial_dir.path.join("private");
+        let path = trial_dir.path.join("src-modified");
         let made = async {
             fs_err::create_dir_all(&private)?;
-            let source = self.source(record, task, &room, &private).await?;
+            let source = self.source(record, task, &exec_env, &private).await?;
             let base = Arc::new(Base::make(source, History::None, self.host, &private).await?);
             let mut workspace = Workspace::create(&base, self.host, &path, &private).await?;
             if record.task.tree.as_deref() != Some(workspace.base_tree.as_str()) {
@@ -243,20 +251,20 @@ impl Rescore<'_> {
             made.map_err(|error| format!("cannot restore the work: {error}"))??;
         let tree = record.diff.as_ref().map(|diff| diff.tree.as_str());
         if tree != Some(change.tree.as_str()) {
-            return Err("base and patch do not give the tree on record".to_owned());
+            return Err("base and patch do not restore the recorded tree".to_owned());
         }
-        let workdir = match (&room, task.environment()) {
-            (Room::Local, _) => path,
-            (Room::Docker(_), None) => "/workspace".into(),
-            (Room::Docker(room), Some(environment)) => environment
+        let workdir = match (&exec_env, task.environment()) {
+            (ExecEnv::Local, _) => path,
+            (ExecEnv::Docker(_), None) => "/workspace".into(),
+            (ExecEnv::Docker(exec_env), Some(environment)) => environment
                 .workdir
                 .clone()
-                .unwrap_or_else(|| room.image.workdir.clone().into()),
+                .unwrap_or_else(|| exec_env.image.workdir.clone().into()),
         };
         Ok(RestoredWork {
             workspace,
             change,
-            room,
+            exec_env,
             workdir,
         })
     }
@@ -266,7 +274,7 @@ impl Rescore<'_> {
         &self,
         record: &Record,
         task: &Task,
-        room: &Room,
+        exec_env: &ExecEnv,
         private: &Utf8Path,
     ) -> Result<Source, crate::workspace::WorkspaceError> {
         let environment = match &task.files {
@@ -274,7 +282,7 @@ impl Rescore<'_> {
                 let commit = record.task.commit.as_deref();
                 let opened = Source::open(repo, commit, History::None, self.host, private).await;
                 return match opened {
-                    // Not every server gives a commit by its name.
+                    // Not all servers allow fetching a commit by its id.
                     Err(_) if branch.is_some() => Ok(Source::open(
                         repo,
                         branch.as_deref(),
@@ -294,16 +302,16 @@ impl Rescore<'_> {
             Files::Image(environment) => environment,
         };
         let path = private.join("files");
-        match (room, &environment.local) {
-            (Room::Docker(room), _) => {
+        match (exec_env, &environment.local) {
+            (ExecEnv::Docker(exec_env), _) => {
                 fs_err::create_dir_all(&path)?;
                 let own = environment.workdir.as_ref().map(ToString::to_string);
-                let workdir = own.unwrap_or_else(|| room.image.workdir.clone());
-                let brought = room.container.download(&workdir, path.as_std_path());
+                let workdir = own.unwrap_or_else(|| exec_env.image.workdir.clone());
+                let brought = exec_env.container.download(&workdir, path.as_std_path());
                 brought.await.map_err(std::io::Error::other)?;
             }
-            (Room::Local, Ok(recipe)) => recipe.lay_out(&path)?,
-            (Room::Local, Err(error)) => {
+            (ExecEnv::Local, Ok(recipe)) => recipe.lay_out(&path)?,
+            (ExecEnv::Local, Err(error)) => {
                 return Err(std::io::Error::other(error.to_string()).into());
             }
         }
@@ -312,14 +320,14 @@ impl Rescore<'_> {
 }
 
 /// An empty container of the trial's image, or this machine.
-async fn room(record: &Record, sandbox: &Sandbox) -> Result<Room, EngineError> {
+async fn exec_env(record: &Record, sandbox: &Sandbox) -> Result<ExecEnv, EngineError> {
     match (&record.sandbox, sandbox) {
         (SandboxRecord::Docker(container), Sandbox::Docker(docker)) => {
             let image = docker.engine.image(&container.image_id).await?;
-            let room = docker.room(RoomSpec::plain(image)).await?;
-            Ok(Room::Docker(Box::new(room)))
+            let exec_env = docker.exec_env(ExecEnvSpec::plain(image)).await?;
+            Ok(ExecEnv::Docker(Box::new(exec_env)))
         }
-        _ => Ok(Room::Local),
+        _ => Ok(ExecEnv::Local),
     }
 }
 
@@ -332,7 +340,7 @@ fn not_judged(record: &Record, reason: &str) -> RescoreOutcome {
     })
 }
 
-/// Replace the verdicts; the old ones go to the history.
+/// Replaces the verdicts; the old ones are moved to the history.
 fn replace(record: &mut Record, verdicts: Vec<Verdict>) {
     record.history.push(Judgement {
         replaced_at: jiff::Timestamp::now().to_string(),
@@ -345,15 +353,29 @@ fn replace(record: &mut Record, verdicts: Vec<Verdict>) {
     record.score = Score::of(record.outcome, record.status, &record.verdicts);
 }
 
-/// Write the record last: a trial whose record is new has no old file.
+/// The parts of a `results.json` that are not in the record. Earlier versions wrote null for an
+/// unknown exit code.
+#[derive(serde::Deserialize)]
+struct OldResults {
+    test_case: record::TestCaseResult,
+    agent: OldAgent,
+}
+
+#[derive(serde::Deserialize)]
+struct OldAgent {
+    exit_code: Option<i32>,
+}
+
+/// Writes the record last: a trial with a new record has no old files.
 fn write(folder: &Utf8Path, record: &Record) -> Result<(), StoreError> {
     let artifacts = folder.join("artifacts");
     let results = artifacts.join(record::RESULTS_FILE);
-    let old: Option<Results> = fs_err::read(&results)
+    let old: Option<OldResults> = fs_err::read(&results)
         .ok()
         .and_then(|bytes| serde_json::from_slice(&bytes).ok());
     if let Some(old) = old {
-        let new = Results::of(record, old.test_case, old.agent.exit_code);
+        let exit_code = transcript::exit_code(record.outcome, old.agent.exit_code);
+        let new = Results::of(record, old.test_case, exit_code, folder);
         record::write_json(&results, &new)?;
     }
     if folder.join("meta.json").is_file() {

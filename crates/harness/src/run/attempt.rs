@@ -1,20 +1,24 @@
-//! One attempt at a trial, the one way to run it, here or on a node: it is claimed, so that no
-//! other process runs it too; an earlier attempt makes room; the record is written where the
-//! lease was made, and nowhere else.
+//! One attempt at a trial, on this machine or on a node. The lease prevents other processes from
+//! running it, an earlier attempt is set aside, and the record is written only to the leased
+//! directory.
 
 use std::time::{Duration, Instant};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_record::{
+    fs::dir::{self, revalidate},
+    outcome::Outcome,
+    record::{
+        self, Meta, PLAN_FILE, Record, RecordState, StoreError, TrialStatus,
+        lease::{
+            BEAT, Ended, Evidence, Holder, Lease, Leases, ObservedLease, STALE, Standing, Taken,
+        },
+    },
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    fs::dir::{self, revalidate},
-    outcome::Outcome,
     plan::TrialPlan,
-    record::{
-        self, Meta, PLAN_FILE, Record, RecordState, StoreError, TrialStatus,
-        lease::{BEAT, Ended, Evidence, Holder, Lease, Leases, STALE, Seen, Standing, Taken},
-    },
     trial::{self, Cause, TrialError},
 };
 
@@ -23,27 +27,28 @@ use crate::{
 pub enum Attempted {
     /// The trial was run.
     Ran(Box<Record>),
-    /// There was nothing to do: it has its record.
+    /// It already has a record.
     Recorded(Box<Record>),
-    /// Another process has it.
-    Held(Box<Seen>),
-    /// Another process took us for dead and has it now.
+    /// Another process runs it.
+    Held(Box<ObservedLease>),
+    /// Another process considered this one dead and took over the trial.
     Lost,
 }
 
-/// The holder of the lease, and the timeout.
+/// The lease holder and the time limit of an attempt.
 #[derive(Clone, Debug)]
 pub struct Attempt<'a> {
-    /// The leases to the trial.
+    /// The leases of the trial.
     pub leases: &'a Leases,
     /// The requesting process.
     pub who: &'a Holder,
-    /// When the trial has to be over: its job is killed soon after.
+    /// The end of the trial: its job is killed soon after.
     pub until: Option<Instant>,
 }
 
 impl Attempt<'_> {
-    /// Run the trial of `plan` in the folder of `context`, unless it was or is being run.
+    /// Runs the trial of `plan` in the directory of `context`, unless it has a record or another
+    /// process runs it.
     pub async fn run(
         &self,
         plan: &TrialPlan,
@@ -59,7 +64,7 @@ impl Attempt<'_> {
             Taken::Ours(lease) => lease,
             Taken::Held(seen) => return Ok(Attempted::Held(Box::new(seen))),
         };
-        // The previous holder may have finished it just now.
+        // The previous holder may have just finished it.
         if let Some(record) = settled(context.folder, context.run_id) {
             lease.end(Ended::Recorded).map_err(failed)?;
             return Ok(Attempted::Recorded(Box::new(record)));
@@ -70,7 +75,7 @@ impl Attempt<'_> {
             Ok(Some(mut record)) => {
                 if let RecordState::OfAnother(other) = before {
                     record.notes.push(format!(
-                        "the record in this trial's place was that of {other}; it was set aside"
+                        "the record of {other} was found in this trial's directory and set aside"
                     ));
                     let path = context.folder.join("artifacts").join(record::RECORD_FILE);
                     record::write_json(&path, &record)?;
@@ -85,20 +90,20 @@ impl Attempt<'_> {
             }
             Ok(None) | Err(TrialError::Lost) => Ok(Attempted::Lost),
             Err(error) => {
-                // A disk that is full or away for a while is nobody's fault: it can be tried again.
+                // A full or unavailable disk is an infrastructure failure, so the trial can be retried.
                 let ended = if error.is_usage() {
                     Ended::Refused
                 } else {
                     Ended::Interrupted
                 };
-                // The error is reported; a lease that could not be released only makes others wait.
+                // The error is reported. A lease that is not released only makes others wait.
                 let _ = lease.end(ended);
                 Err(error)
             }
         }
     }
 
-    /// Run the trial while its lease holds; `None` when it was lost.
+    /// Runs the trial while its lease is held; `None` if the lease was lost.
     async fn run_claimed(
         &self,
         plan: &TrialPlan,
@@ -112,7 +117,7 @@ impl Attempt<'_> {
             cause: &cause,
             ..*context
         };
-        // On the heap: most trials of a large suite wait, and should take little while they do.
+        // On the heap, because most trials of a large suite wait and should use little memory.
         let running = Box::pin(trial::run(plan, &context));
         let watching = self.watch(lease, &cancel, &cause);
         tokio::pin!(running, watching);
@@ -124,7 +129,7 @@ impl Attempt<'_> {
         Ok((!is_lost).then_some(record))
     }
 
-    /// Show that we live; end the trial when it is another's, or when its time is over.
+    /// Renews the lease. Ends the trial if the lease is lost or the time limit is reached.
     async fn watch(&self, lease: &Lease, cancel: &CancellationToken, cause: &Cause<'_>) {
         loop {
             let left = self.until.map_or(Duration::MAX, |until| {
@@ -141,7 +146,7 @@ impl Attempt<'_> {
             }
         }
         cancel.cancel();
-        // The trial has a little to do yet.
+        // The trial still has to write its results.
         loop {
             tokio::time::sleep(BEAT).await;
             let _ = lease.beat();
@@ -149,8 +154,7 @@ impl Attempt<'_> {
     }
 }
 
-/// The same as [`finished`], as the file server has it: shared file systems believe for a while what they saw of
-/// folders.
+/// The same as [`finished`], bypassing caches: shared file systems cache directories for a while.
 pub(crate) fn finished_afresh(folder: &Utf8Path, run_id: &str) -> Option<Record> {
     let artifacts = folder.join("artifacts");
     artifacts.ancestors().take(3).for_each(revalidate);
@@ -160,17 +164,22 @@ pub(crate) fn finished_afresh(folder: &Utf8Path, run_id: &str) -> Option<Record>
 /// The record of a trial that ended and was not interrupted.
 pub(crate) fn finished(folder: &Utf8Path, run_id: Option<&str>) -> Option<Record> {
     let record = RecordState::read(folder, run_id).own()?;
-    // An agent may have completed while its judging was interrupted.
-    let is_finished = record.completed_at.is_some() && record.status != TrialStatus::Interrupted;
-    is_finished.then_some(record)
+    is_finished(&record).then_some(record)
 }
 
-/// The record of a trial that is not to be run again.
+/// Whether a trial ended and was not interrupted.
+pub(super) fn is_finished(record: &Record) -> bool {
+    // An agent may have completed while its judging was interrupted.
+    record.completed_at.is_some() && record.status != TrialStatus::Interrupted
+}
+
+/// The record of a trial that must not be run again.
 pub(crate) fn settled(folder: &Utf8Path, run_id: &str) -> Option<Record> {
     finished(folder, Some(run_id)).filter(|record| !record.outcome.is_infrastructure())
 }
 
-/// The name of an earlier attempt, from 1. A run that is a single trial keeps earlier attempts in its own folder.
+/// The name of an earlier attempt, from 1. A run of a single trial keeps earlier attempts in its
+/// own directory.
 fn aside(folder: &Utf8Path, attempt: usize) -> Utf8PathBuf {
     if is_whole_run(folder) {
         return folder.join(format!("attempt-{attempt}"));
@@ -178,22 +187,22 @@ fn aside(folder: &Utf8Path, attempt: usize) -> Utf8PathBuf {
     Utf8PathBuf::from(format!("{folder}.attempt-{attempt}"))
 }
 
-/// Whether the folder of a trial is the folder of its run.
+/// Whether the directory of a trial is the directory of its run.
 fn is_whole_run(folder: &Utf8Path) -> bool {
     folder.join(PLAN_FILE).is_file()
 }
 
-/// The folders of all attempts at a trial, with its own.
+/// The directories of all attempts at a trial, including its own.
 pub(crate) fn folders(folder: &Utf8Path) -> Vec<Utf8PathBuf> {
     let earlier = (1..).map(|attempt| aside(folder, attempt));
     let earlier = earlier.take_while(|path| path.exists());
     earlier.chain([folder.to_owned()]).collect()
 }
 
-/// The parts of a trial's folder, where it is the folder of the run as well.
+/// The files of a trial in a directory that is also the run's.
 const TRIAL_PARTS: [&str; 3] = ["artifacts", "src-modified", record::META_FILE];
 
-/// Keep an earlier attempt under a name of its own.
+/// Moves an earlier attempt to its own name.
 pub(crate) fn set_aside(folder: &Utf8Path) -> Result<(), StoreError> {
     if !folder.join("artifacts").exists() && (is_whole_run(folder) || !folder.exists()) {
         return Ok(());
@@ -223,12 +232,12 @@ fn move_parts(folder: &Utf8Path, aside: &Utf8Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Removes files that exist only during a trial: the process that ran it cannot do so any more, or
-/// finds them elsewhere.
+/// Removes files that exist only during a trial. The process that ran it is dead, or has them at
+/// another path.
 fn remove_private(folder: &Utf8Path) {
     let entries = folder.read_dir_utf8().into_iter().flatten().flatten();
     for entry in entries.filter(|entry| entry.file_name().starts_with(trial::PRIVATE)) {
-        // It takes space, but is harmless.
+        // A remaining directory is harmless.
         let _ = dir::remove(entry.path());
     }
 }

@@ -1,20 +1,22 @@
-//! Proves a task: who does nothing must fail it, the reference solution must pass it, and both
-//! must do so every time. A task that fails this says nothing about agents.
+//! Checks a task: the null agent must fail it, the reference solution must pass it, and both every
+//! time. Otherwise the task cannot measure agents.
 
-use std::sync::{Arc, Mutex};
+use std::{collections::BTreeSet, sync::Arc};
 
 use camino::Utf8Path;
 use proctor_document::ConfigError;
+use proctor_record::{
+    record::{Record, TrialStatus, VerdictStatus},
+    text::counted,
+};
+use proctor_sandbox::{SandboxKind, host::Host};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     config::{Execution, KeepWorkspace},
-    host::Host,
     plan::{RunPlan, TrialPlan},
-    record::{Record, TrialStatus, run_event::RunEvent},
     run::{OnEnd, RunError, Runner, control::Control},
-    sandbox::SandboxKind,
     task::Task,
 };
 
@@ -23,9 +25,9 @@ use crate::{
 pub struct TaskCheck {
     /// The task.
     pub task: String,
-    /// How the null agent's trials ended: all should have failed.
+    /// The results of the null agent's trials: all should have failed.
     pub floor: Vec<TrialStatus>,
-    /// How the reference solution's trials ended: all should have passed. Empty without one.
+    /// The results of the reference solution's trials: all should have passed. Empty without one.
     pub ceiling: Vec<TrialStatus>,
     /// The score of the null agent; null if unknown.
     pub floor_score: Option<f64>,
@@ -33,23 +35,25 @@ pub struct TaskCheck {
     pub ceiling_score: Option<f64>,
     /// Problems of the task.
     pub problems: Vec<String>,
+    /// Why the task could not be checked: failures of the infrastructure, which say nothing about it.
+    pub infrastructure: Vec<String>,
 }
 
 /// Why a task could not be checked.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
-    /// The test case is wrong.
+    /// The test case is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A trial could not be run.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// There is no room for the trials.
+    /// The directory of the trials cannot be created.
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }
 
-/// Check a task, with each of the two agents so many times.
+/// Checks a task with each of the two agents, `trials` times.
 pub async fn check(
     task: &Arc<Task>,
     host: &Host,
@@ -61,7 +65,7 @@ pub async fn check(
     let calibration = Calibration {
         host,
         folder,
-        // Where the task can run at all.
+        // The sandbox that the task requires.
         execution: Execution {
             sandbox: match task.needs_container() {
                 Some(_) => SandboxKind::Docker,
@@ -78,9 +82,15 @@ pub async fn check(
         Some(_) => Box::pin(calibration.trials(TrialPlan::built_in("oracle", task)?)).await?,
         None => Vec::new(),
     };
+    let infrastructure = infrastructure(floor.iter().chain(&ceiling));
     Ok(TaskCheck {
         task: task.name.clone(),
-        problems: problems(&floor, &ceiling),
+        problems: if infrastructure.is_empty() {
+            problems(&floor, &ceiling)
+        } else {
+            Vec::new()
+        },
+        infrastructure,
         floor_score: mean_score(&floor),
         ceiling_score: mean_score(&ceiling),
         floor: floor.iter().map(|record| record.status).collect(),
@@ -95,7 +105,7 @@ fn mean_score(records: &[Record]) -> Option<f64> {
     (!scores.is_empty()).then(|| scores.iter().sum::<f64>() / scores.len() as f64)
 }
 
-/// Where the trials of a check run, and how often.
+/// The execution of the trials of a check.
 struct Calibration<'a> {
     host: &'a Host,
     folder: &'a Utf8Path,
@@ -105,9 +115,9 @@ struct Calibration<'a> {
 }
 
 impl Calibration<'_> {
-    /// The records of the same trial, repeated.
+    /// The records of repeated trials.
     async fn trials(&self, plan: TrialPlan) -> Result<Vec<Record>, CheckError> {
-        let plan = RunPlan::of_cases(vec![plan], self.times, None);
+        let plan = RunPlan::of_cases(vec![plan], self.times, None, &self.execution, self.host);
         let runner = Runner {
             plan: &plan.expect("a single task has a unique name"),
             host: self.host,
@@ -119,15 +129,19 @@ impl Calibration<'_> {
             on_end: &OnEnd::default(),
             run_jobs: None,
         };
-        let records = Mutex::new(Vec::new());
-        let listener = |_, event: &RunEvent<'_>| {
-            if let (RunEvent::TrialEnded(record), Ok(mut records)) = (event, records.lock()) {
-                records.push((*record).clone());
-            }
-        };
-        Box::pin(runner.run(&listener, self.cancel)).await?;
-        Ok(records.into_inner().unwrap_or_default())
+        let summary = Box::pin(runner.run(&|_, _| {}, self.cancel)).await?;
+        let records = summary.trials.iter();
+        Ok(records
+            .filter_map(|trial| Record::read(&trial.record).ok())
+            .collect())
     }
+}
+
+/// The failures of the infrastructure, each once.
+fn infrastructure<'a>(records: impl Iterator<Item = &'a Record>) -> Vec<String> {
+    let failed = records.filter(|record| record.outcome.is_infrastructure());
+    let reasons: BTreeSet<String> = failed.map(why).collect();
+    reasons.into_iter().collect()
 }
 
 fn problems(floor: &[Record], ceiling: &[Record]) -> Vec<String> {
@@ -150,8 +164,8 @@ fn problems(floor: &[Record], ceiling: &[Record]) -> Vec<String> {
                 found.push(format!("{broken}: {reason}"));
             }
             (some, Some(reason)) => found.push(format!(
-                "it is flaky: {some} of {} trials of {who} were not {}: {reason}",
-                records.len(),
+                "it is flaky: {some} of {} of {who} not {}: {reason}",
+                counted(records.len(), "trial"),
                 wanted.as_str(),
             )),
         }
@@ -160,9 +174,9 @@ fn problems(floor: &[Record], ceiling: &[Record]) -> Vec<String> {
         "the null agent",
         floor,
         TrialStatus::Failed,
-        "the null agent does not fail it",
+        "the null agent does not fail the task",
     );
-    let broken = "the reference solution does not pass it";
+    let broken = "the reference solution does not pass the task";
     expect(
         "the reference solution",
         ceiling,
@@ -170,9 +184,7 @@ fn problems(floor: &[Record], ceiling: &[Record]) -> Vec<String> {
         broken,
     );
     if ceiling.is_empty() {
-        found.push(
-            "it has no reference solution: name one with `reference` or `expected`".to_owned(),
-        );
+        found.push("the task has no reference solution: add `reference` or `expected`".to_owned());
     }
     found
 }
@@ -180,9 +192,13 @@ fn problems(floor: &[Record], ceiling: &[Record]) -> Vec<String> {
 /// The messages of a trial's evaluators, or its errors.
 fn why(record: &Record) -> String {
     let errors = record.errors.iter().map(|error| error.message.clone());
-    let verdicts = record
-        .verdicts
-        .iter()
+    let judged = record.verdicts.iter();
+    let verdicts = judged
+        .filter(|verdict| verdict.status != VerdictStatus::Skipped)
         .map(|verdict| format!("{}: {}", verdict.evaluator, verdict.message));
-    errors.chain(verdicts).collect::<Vec<_>>().join("; ")
+    let all: Vec<String> = errors.chain(verdicts).collect();
+    if all.is_empty() {
+        return record.reason().unwrap_or_default();
+    }
+    all.join("; ")
 }

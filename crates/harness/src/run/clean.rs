@@ -1,34 +1,33 @@
-//! Removes kept workspaces, whole runs, and files of dead runs in the temporary folder. Runs of living
-//! processes are never touched.
+//! Removes kept workspaces, complete runs, and files of dead runs in the temporary directory.
+//! Active runs are never touched.
 
 use camino::{Utf8Path, Utf8PathBuf};
-
-use crate::{
-    area,
+use proctor_record::{
     fs::{dir, pointer},
     platform,
     record::{self, RunDir, follow::trial_folders, list},
 };
+use proctor_sandbox::trial_dir;
 
 /// The part of a run that is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// The workspaces; records and artifacts stay.
+    /// The workspaces; records and artifacts are kept.
     Workspaces,
-    /// All of it.
+    /// The complete run.
     Run,
 }
 
 /// Whether to remove or only to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Remove.
+    /// Removes the files.
     Remove,
-    /// List what would be removed.
+    /// Lists the files that would be removed.
     DryRun,
 }
 
-/// A folder that was removed, or would be.
+/// A directory that was or would be removed.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Removed {
     /// The folder.
@@ -40,13 +39,13 @@ pub struct Removed {
 /// Why nothing was removed.
 #[derive(Debug, thiserror::Error)]
 pub enum CleanError {
-    /// The folder is not a run.
+    /// The directory is not a run.
     #[error("{run} is not a run")]
     NoRun {
         /// The folder.
         run: Utf8PathBuf,
     },
-    /// A living process runs it.
+    /// The run is active.
     #[error("{run} is running")]
     Running {
         /// The run.
@@ -57,12 +56,13 @@ pub enum CleanError {
     Remove {
         /// The folder.
         path: Utf8PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
 }
 
-/// Remove a run, or its workspaces. The run's lock is held meanwhile, so that it cannot be resumed.
+/// Removes a run, or its workspaces. The run's lock is held meanwhile, so that it cannot be
+/// resumed.
 pub fn run(run: &Utf8Path, extent: Extent, mode: Mode) -> Result<Vec<Removed>, CleanError> {
     if !list::is_run(run) {
         let run = run.to_owned();
@@ -94,9 +94,9 @@ pub fn run(run: &Utf8Path, extent: Extent, mode: Mode) -> Result<Vec<Removed>, C
     Ok(removed)
 }
 
-/// Remove files of dead runs from the temporary folder.
+/// Removes files of dead runs from the temporary directory.
 pub fn leftovers(temp: &Utf8Path, mode: Mode) -> Vec<Removed> {
-    let removed = area::dead(temp).filter_map(|dead| {
+    let removed = trial_dir::dead(temp).filter_map(|dead| {
         let path = dead.path();
         let bytes = size(&path);
         if mode == Mode::Remove {
@@ -118,7 +118,7 @@ fn remove(path: Utf8PathBuf, mode: Mode) -> Result<Removed, CleanError> {
     Ok(Removed { path, bytes })
 }
 
-/// The kept workspaces of a run, those of earlier attempts included.
+/// The kept workspaces of a run, including those of earlier attempts.
 fn workspaces(run: &Utf8Path) -> Vec<Utf8PathBuf> {
     let mut trials: Vec<Utf8PathBuf> = trial_folders(run)
         .into_iter()
@@ -135,7 +135,7 @@ fn workspaces(run: &Utf8Path) -> Vec<Utf8PathBuf> {
     workspaces.filter(|workspace| workspace.is_dir()).collect()
 }
 
-/// Remove `latest` if its run is gone.
+/// Removes `latest` if its run no longer exists.
 fn unlink_latest(run: &Utf8Path) {
     let Some(results) = run.parent().and_then(Utf8Path::parent) else {
         return;
@@ -146,7 +146,7 @@ fn unlink_latest(run: &Utf8Path) {
     }
 }
 
-/// The size of a folder on disk, without following links. Names may be any bytes.
+/// The size of a directory on disk, without following links. Names may be any bytes.
 fn size(path: &Utf8Path) -> u64 {
     fn below(path: &std::path::Path) -> u64 {
         let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
@@ -184,17 +184,21 @@ mod tests {
     #[test]
     fn cleaning_workspaces_keeps_records() {
         let (_dir, path) = a_run();
-        let told = run(&path, Extent::Workspaces, Mode::DryRun).unwrap();
-        assert_eq!(told.len(), 2);
-        assert!(told.iter().all(|one| one.bytes == 5 && one.path.exists()));
+        let reported = run(&path, Extent::Workspaces, Mode::DryRun).unwrap();
+        assert_eq!(reported.len(), 2);
+        assert!(
+            reported
+                .iter()
+                .all(|one| one.bytes == 5 && one.path.exists())
+        );
         let removed = run(&path, Extent::Workspaces, Mode::Remove).unwrap();
-        assert_eq!(removed, told);
+        assert_eq!(removed, reported);
         assert!(removed.iter().all(|one| !one.path.exists()));
         assert!(path.join("trials/a/t/trial-1").exists());
     }
 
     #[test]
-    fn a_run_is_removed_with_its_link_unless_it_is_running() {
+    fn run_is_removed_with_its_link_unless_active() {
         let (dir, path) = a_run();
         let living = RunDir::open(&path).unwrap();
         let refused = run(&path, Extent::Run, Mode::Remove);
@@ -213,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_a_run_is_refused() {
+    fn folder_that_is_not_a_run_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = Utf8Path::from_path(dir.path()).unwrap();
         let refused = run(path, Extent::Run, Mode::Remove);

@@ -1,4 +1,4 @@
-//! Controls of a running run: pausing it, and stopping single trials.
+//! Controls of an active run: pausing it, and cancelling single trials.
 
 use std::{
     collections::BTreeMap,
@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// The handle on a run, shared between the run and its user interface. Trials are identified by
-/// their number in the plan.
+/// their index in the plan.
 #[derive(Debug, Default)]
 pub struct Control {
     paused: watch::Sender<bool>,
@@ -17,22 +17,22 @@ pub struct Control {
 }
 
 impl Control {
-    /// Start no more trials until [`Control::resume`]. Those that run go on.
+    /// Starts no more trials until [`Control::resume`]. Active trials continue.
     pub fn pause(&self) {
         self.paused.send_replace(true);
     }
 
-    /// Start trials again.
+    /// Starts trials again.
     pub fn resume(&self) {
         self.paused.send_replace(false);
     }
 
-    /// Whether no more trials are started.
+    /// Whether the run is paused.
     pub fn is_paused(&self) -> bool {
         *self.paused.borrow()
     }
 
-    /// End a trial, or see to it that it is not started. Its record says `interrupted`.
+    /// Cancels a trial, or prevents its start. Its outcome is `interrupted`.
     pub fn cancel(&self, trial: usize) {
         self.lock().entry(trial).or_default().cancel();
     }
@@ -42,7 +42,7 @@ impl Control {
         self.lock().values().any(CancellationToken::is_cancelled)
     }
 
-    /// The cancellation of this trial: its own, or that of the run.
+    /// The cancellation token of this trial, a child of the run's.
     pub(crate) fn token(&self, trial: usize, run: &CancellationToken) -> CancellationToken {
         let mut trials = self.lock();
         let before = trials.insert(trial, run.child_token());
@@ -53,9 +53,9 @@ impl Control {
         token
     }
 
-    /// Wait while the run is paused.
+    /// Waits while the run is paused.
     pub(crate) async fn resumed(&self) {
-        // The sender is ours: it cannot be gone.
+        // The sender lives as long as this handle.
         let _ = self.paused.subscribe().wait_for(|paused| !paused).await;
     }
 
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trial_is_cancelled_before_or_after_it_started_and_no_other_is() {
+    fn single_trial_is_cancelled_before_or_after_its_start() {
         let (control, run) = (Control::default(), CancellationToken::new());
         control.cancel(2);
         assert!(control.token(2, &run).is_cancelled());
@@ -78,11 +78,14 @@ mod tests {
         assert!(third.is_cancelled());
         assert!(!fourth.is_cancelled() && !run.is_cancelled());
         run.cancel();
-        assert!(fourth.is_cancelled(), "the run's end is every trial's");
+        assert!(
+            fourth.is_cancelled(),
+            "cancelling the run cancels all trials"
+        );
     }
 
     #[tokio::test]
-    async fn a_paused_run_waits_until_it_is_resumed() {
+    async fn paused_run_waits_until_it_is_resumed() {
         let control = Control::default();
         control.resumed().await;
         control.pause();
@@ -90,7 +93,7 @@ mod tests {
         tokio::pin!(waiting);
         tokio::select! {
             biased;
-            () = &mut waiting => panic!("it did not wait"),
+            () = &mut waiting => panic!("the run did not wait"),
             () = tokio::task::yield_now() => {}
         }
         control.resume();

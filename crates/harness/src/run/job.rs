@@ -1,11 +1,21 @@
-//! One trial of a run, with its attempts: waits for its turn, runs it, retries after infrastructure failures.
+//! One trial of a run with its attempts: waits for its start, runs it, and retries after
+//! infrastructure failures.
 
 use std::{
     collections::BTreeSet,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use jiff::Timestamp;
+use jiff::{Timestamp, tz::TimeZone};
+use proctor_record::{
+    fs::dir,
+    outcome::{LimitReset, Outcome, limit_reset},
+    record::{
+        self, Event, Meta, Record, RunDir, SandboxRecord, TrialKey, TrialStatus, TrialSummary,
+        lease::Holder, summary,
+    },
+};
+use proctor_sandbox::EngineSlot;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
@@ -15,19 +25,24 @@ use super::{
     runner::{RunListener, trial_key},
 };
 use crate::{
-    fs::dir,
-    outcome::reset_time,
     plan::TrialPlan,
-    record::{
-        self, Meta, Record, RunDir, TrialKey, TrialStatus, TrialSummary, lease::Holder,
-        run_event::RunEvent, summary,
-    },
-    sandbox::EngineSlot,
     trial::{
         Cause, TrialError,
         provider_limits::{Providers, Turn, pause},
     },
 };
+
+/// When the provider lifts the limit that the record's errors speak of. A CLI writes times without a zone in the zone of
+/// the place where it runs, which is UTC in containers.
+fn announced_reset(record: &Record) -> Option<LimitReset> {
+    let local = match record.sandbox {
+        SandboxRecord::Local => TimeZone::system(),
+        SandboxRecord::Docker(_) => TimeZone::UTC,
+    };
+    let now = Timestamp::now();
+    let mut errors = record.errors.iter();
+    errors.find_map(|error| limit_reset(&error.message, now, &local))
+}
 
 /// How a trial of a run ended.
 pub(super) enum Done {
@@ -56,12 +71,12 @@ pub(super) struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Run the trial, unless an earlier process finished it.
+    /// Runs the trial, unless it is already finished.
     pub(super) async fn run(self, listener: &RunListener<'_>) -> Result<Done, RunError> {
         let folder = self.key().folder(&self.run_dir.path);
         if let Some(record) = settled(&folder, &self.run_dir.id) {
             if !folder.join(record::META_FILE).exists() {
-                // An earlier process was killed between the two files.
+                // An earlier process was killed after it wrote only one of the two files.
                 Meta::of(&record).write(&folder)?;
             }
             return Ok(Done::Ended(Box::new(summary(&record, &folder))));
@@ -74,19 +89,19 @@ impl Job<'_> {
             let attempted = tokio::select! {
                 biased;
                 attempted = self.attempt(&engine_slot, listener) => attempted,
-                // The engine is gone: the trial is left as it is, and runs elsewhere.
+                // The engine is dead. The trial is abandoned there and runs on another engine.
                 () = engine_slot.died() => continue,
             };
             drop(turn);
             let record = match attempted {
                 Ok(Attempted::Ran(record) | Attempted::Recorded(record)) => record,
-                // A job of an executor that was left may still run.
+                // A job of another executor may still run.
                 Ok(Attempted::Held(_) | Attempted::Lost) => return Ok(Done::NotRun),
                 Err(RunError::Trial(error)) if error.is_usage() => return self.refuse(error),
                 Err(error) => return Err(error),
             };
             if record.status == TrialStatus::Error && self.has_died(&engine_slot).await {
-                // The failure is the engine's: another engine runs the trial, which is not a retry.
+                // The engine failed. Another engine runs the trial, which does not count as a retry.
                 set_aside(&folder)?;
                 continue;
             }
@@ -102,7 +117,7 @@ impl Job<'_> {
         }
     }
 
-    /// Wait until the trial may start; `None` when it is not to be started any more.
+    /// Waits until the trial can start; `None` if it must not be started any more.
     async fn start(&self) -> Option<(StartPermit<'_>, EngineSlot<'_>)> {
         let starting = async {
             self.runner.control.resumed().await;
@@ -127,15 +142,15 @@ impl Job<'_> {
         }
     }
 
-    /// Whether the trial is run once more after this record. Tells providers and siblings how it ended.
+    /// Whether the trial is retried after this record. Updates the provider limits and stopped
+    /// agents.
     fn wants_retry(&self, record: &Record, retries: u32) -> bool {
-        let now = Timestamp::now();
-        let mut errors = record.errors.iter();
-        let reset = errors.find_map(|error| reset_time(&error.message, now));
-        let resets_in = reset.map(|at| at.duration_since(now).unsigned_abs());
+        let reset = announced_reset(record);
         let provider = self.plan.adapter.provider();
-        self.providers.ended(provider, record.outcome, resets_in);
-        let is_hopeless = record.outcome.is_hopeless();
+        self.providers.ended(provider, record.outcome, reset);
+        let is_limited = record.outcome == Outcome::RateLimit;
+        let is_hopeless =
+            record.outcome.is_hopeless() || is_limited && reset == Some(LimitReset::TooFar);
         if is_hopeless {
             self.stopped.insert(&self.plan.name);
         }
@@ -143,18 +158,19 @@ impl Job<'_> {
         is_transient && retries < self.runner.retries && !self.cancel.is_cancelled()
     }
 
-    /// Input that is not valid ends only its own trial. A run of one trial reports the error itself.
+    /// Handles invalid input, which ends only its own trial. A run of one trial reports the error
+    /// itself.
     fn refuse(&self, error: TrialError) -> Result<Done, RunError> {
         let run = self.runner.plan;
         if run.trials.len() == 1 {
             return Err(error.into());
         }
-        // A folder that cannot be removed holds only a record that says `interrupted`.
+        // A remaining directory contains only a record of an interrupted trial.
         let _ = dir::remove(self.key().folder(&self.run_dir.path));
         Ok(Done::Refused(FailedStart::of(self.plan, &error)))
     }
 
-    /// Whether the engine is dead; not waited for when the run is over.
+    /// Whether the engine is dead. Does not wait if the run is cancelled.
     async fn has_died(&self, engine_slot: &EngineSlot<'_>) -> bool {
         tokio::select! {
             has_died = engine_slot.has_died() => has_died,
@@ -170,7 +186,7 @@ impl Job<'_> {
         let key = self.key();
         let folder = &key.folder(&self.run_dir.path);
         let events = self.resources.event_log(folder);
-        let listener = |event: &RunEvent<'_>| {
+        let listener = |event: &Event| {
             events.take(event);
             listener(self.number, event);
         };
@@ -196,13 +212,13 @@ impl Job<'_> {
     }
 }
 
-/// The right of a trial to run: a turn at its provider, and a slot of the run.
+/// The permit of a trial to run: of its provider, and of the run.
 struct StartPermit<'a> {
     _turn: Turn,
     _slot: Option<SemaphorePermit<'a>>,
 }
 
-/// Agents whose other trials would fail in the same way, and are not started.
+/// Agents whose other trials would fail in the same way and are not started.
 #[derive(Default)]
 pub(super) struct StoppedAgents {
     names: Mutex<BTreeSet<String>>,

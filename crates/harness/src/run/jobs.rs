@@ -1,18 +1,16 @@
-//! Trials that run as jobs of a cluster, as far as the runner is concerned: `cluster` runs them.
+//! The runner's interface to trials that run as jobs of a cluster; `cluster` implements it.
 
 use std::{
     pin::Pin,
     sync::atomic::{AtomicBool, Ordering},
 };
 
+use proctor_record::record::{RunDir, TrialSummary};
+use proctor_sandbox::LostEngine;
 use tokio_util::sync::CancellationToken;
 
 use super::{FailedStart, RunError, RunListener, Runner};
-use crate::{
-    config::SlurmSettings,
-    record::{RunDir, TrialSummary},
-    sandbox::LostEngine,
-};
+use crate::config::SlurmSettings;
 
 /// Runs the trials of a run as jobs.
 pub type RunJobs = for<'a> fn(Jobs<'a>) -> JobsFuture<'a>;
@@ -33,7 +31,7 @@ pub struct Jobs<'a> {
     pub on_start: &'a dyn Fn(),
     /// Event callback.
     pub listener: &'a RunListener<'a>,
-    /// Cancelled when the run is.
+    /// The cancellation token of the run.
     pub cancel: &'a CancellationToken,
 }
 

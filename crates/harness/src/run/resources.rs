@@ -5,28 +5,27 @@ use std::collections::BTreeMap;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_gateway::GatewayError;
+use proctor_record::record::{EventLog, EventWriter, Listener, StoreError};
+use proctor_sandbox::{EngineSlot, LostEngine, Pool, Sandbox, host::Host};
 use tokio_util::sync::CancellationToken;
 
 use super::RunError;
 use crate::{
     config::{Execution, GatewaySettings, KeepWorkspace},
-    host::Host,
     model_access::{
-        Models, Place,
+        ListenOptions, Models,
         litellm::{LiteLlm, LiteLlmAccount},
     },
     plan::TrialPlan,
-    record::{EventLog, EventWriter, StoreError, run_event::Listener},
-    sandbox::{EngineSlot, LostEngine, Pool, Sandbox},
     task::Task,
     trial::{self, Cause},
     workspace::Bases,
 };
 
-/// The folder of answers that are kept from run to run, beside the runs.
+/// The directory of the answer cache, next to the runs.
 const CACHE: &str = "cache";
 
-/// Where the runs of a results folder keep answers of judges.
+/// The answer cache of judges for the runs of a results directory.
 pub(crate) fn cache_of(results_dir: &Utf8Path) -> Utf8PathBuf {
     results_dir.join(CACHE)
 }
@@ -35,9 +34,9 @@ pub(crate) fn cache_of(results_dir: &Utf8Path) -> Utf8PathBuf {
 pub(crate) struct ResourceSpec<'a> {
     pub(crate) execution: &'a Execution,
     pub(crate) host: &'a Host,
-    /// The folder that marks what is made for the run: of the run, or of its only trial.
+    /// The directory that identifies the run's resources: the run's, or that of its only trial.
     pub(crate) folder: &'a Utf8Path,
-    /// The folder of answers that are kept from run to run.
+    /// The directory of the answer cache, which all runs share.
     pub(crate) cache: Utf8PathBuf,
     pub(crate) bases: Bases,
     pub(crate) cancel: &'a CancellationToken,
@@ -45,7 +44,7 @@ pub(crate) struct ResourceSpec<'a> {
 
 /// The shared resources of the trials of a run.
 pub(crate) struct Resources {
-    /// The machine, with LiteLLM in the providers' place where it is used.
+    /// The host, with LiteLLM instead of the providers if it is used.
     pub(crate) host: Host,
     pub(crate) gateways: Gateways,
     pub(crate) cache: Utf8PathBuf,
@@ -68,14 +67,14 @@ pub(crate) struct TrialScope<'a> {
     pub(crate) cause: &'a Cause<'a>,
 }
 
-/// The results that are known after closing everything.
+/// The results that are known after closing all resources.
 pub(crate) struct Closed {
     pub(crate) lost_engines: Vec<LostEngine>,
     pub(crate) litellm: Option<LiteLlmAccount>,
 }
 
 impl Resources {
-    /// Open everything. `gateways` gets the machine as agents see it, with LiteLLM where it is used.
+    /// Opens all resources. `gateways` gets the host as agents see it, with LiteLLM if it is used.
     pub(crate) async fn open(
         spec: ResourceSpec<'_>,
         gateways: impl FnOnce(&Host) -> Result<Gateways, RunError>,
@@ -110,12 +109,12 @@ impl Resources {
         })
     }
 
-    /// Wait for a place to run a trial in.
+    /// Waits for an engine slot to run a trial.
     pub(crate) async fn engine_slot(&self) -> EngineSlot<'_> {
         self.pool.engine_slot().await
     }
 
-    /// Watch the engines while `work` is done.
+    /// Monitors the engines while `work` runs.
     pub(crate) async fn watched<T>(&self, work: impl Future<Output = T>) -> T {
         self.pool.watched(work).await
     }
@@ -125,7 +124,7 @@ impl Resources {
         self.events.trial(folder)
     }
 
-    /// The context that one trial runs in.
+    /// The context of one trial.
     pub(crate) fn context<'a>(
         &'a self,
         sandbox: &'a Sandbox,
@@ -149,14 +148,14 @@ impl Resources {
         }
     }
 
-    /// Close everything that has to be waited for.
+    /// Closes all resources and waits for them.
     pub(crate) async fn close(self) -> Closed {
         self.pool.close().await;
         let lost_engines = self.pool.lost();
         let mut account = None;
         if let Some(litellm) = self.litellm {
             litellm.close().await;
-            // The log is complete only now.
+            // The log is complete only after LiteLLM has ended.
             account = LiteLlmAccount::read(&self.folder);
         }
         Closed {
@@ -166,12 +165,12 @@ impl Resources {
     }
 }
 
-/// The gateways of a run: the run's own, and those that test cases configure for themselves.
+/// The gateways of a run: the run's own, and those that test cases configure.
 #[derive(Debug, Default)]
 pub(crate) struct Gateways {
     shared: Option<GatewayAccess>,
     own: Vec<(GatewaySettings, GatewayAccess)>,
-    /// For judges that call models in a run whose agents use no gateway.
+    /// For judges that call models in a run whose agents do not use a gateway.
     judges: Option<Models>,
 }
 
@@ -181,7 +180,7 @@ struct GatewayAccess {
     judges: Models,
 }
 
-/// How the agent of a trial and its judges reach models; `None` when they use no gateway.
+/// How the agent of a trial and its judges access models; `None` without a gateway.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ModelAccess<'a> {
     pub(crate) agents: Option<&'a Models>,
@@ -189,7 +188,7 @@ pub(crate) struct ModelAccess<'a> {
 }
 
 impl Gateways {
-    /// Start the gateways that a run and its trials ask for.
+    /// Starts the gateways that a run and its trials need.
     pub(crate) fn open(
         execution: &Execution,
         plans: &[TrialPlan],
@@ -202,7 +201,7 @@ impl Gateways {
             if gateways.own.iter().any(|(known, _)| known == settings) {
                 continue;
             }
-            let mut models = Models::at(settings, env, Place::default())?;
+            let mut models = Models::at(settings, env, ListenOptions::default())?;
             let limit = settings.run_budget_usd;
             let same = |(known, _): &&(GatewaySettings, _)| known.run_budget_usd == limit;
             if let Some((_, other)) = gateways.own.iter().find(same) {
@@ -214,7 +213,7 @@ impl Gateways {
         Ok(gateways)
     }
 
-    /// A gateway that all trials of these tasks use, or none.
+    /// The gateway that all trials of these tasks share, if any.
     pub(crate) fn shared<'a>(
         models: Option<Models>,
         mut tasks: impl Iterator<Item = &'a Task>,

@@ -1,8 +1,19 @@
 //! Executes a plan: its trials in parallel, or as jobs of a cluster.
 
+use std::collections::BTreeMap;
+
 use camino::Utf8Path;
 use fs_err as fs;
 use futures_util::{Stream, StreamExt, stream::FuturesUnordered};
+use proctor_record::{
+    fs::{dir, new_id, pointer},
+    platform,
+    record::{
+        self, Event, PLAN_FILE, PlanFile, RunDir, SUMMARY_FILE, StoreError, TrialKey, lease::Holder,
+    },
+};
+use proctor_report::calibration::calibrate;
+use proctor_sandbox::host::Host;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -13,29 +24,27 @@ use super::{
     summary::in_order,
 };
 use crate::{
-    calibration::calibrate,
     config::{Execution, Executor},
-    fs::{dir, new_id, pointer},
-    host::Host,
     model_access::{self, litellm::LiteLlmAccount},
     plan::{Input, RunPlan, TrialPlan},
-    platform,
-    record::{
-        self, PLAN_FILE, PlanFile, RunDir, SUMMARY_FILE, StoreError, TrialKey, lease::Holder,
-        run_event::RunEvent,
-    },
     run::control::Control,
     trial::{TrialError, provider_limits::Providers},
     workspace::Bases,
 };
 
 /// Event callback. The first argument is the trial's index in the plan, 0 for events of the run.
-pub type RunListener<'a> = dyn Fn(usize, &RunEvent<'_>) + Send + Sync + 'a;
+pub type RunListener<'a> = dyn Fn(usize, &Event) + Send + Sync + 'a;
 
-/// Keeps the results folder out of the repository that it lies in.
+/// Folders that hold runs and nothing else.
+const OWN_DIRS: [&str; 3] = [
+    record::PROJECT_DIR,
+    ".youbencha-workspace",
+    ".youbencha-eval",
+];
+/// Excludes the results directory from the repository around it.
 const IGNORE_FILE: &str = ".gitignore";
 
-/// The suite's file as it was when the run was started.
+/// The suite file at the start of the run.
 pub(crate) const SNAPSHOT_FILE: &str = "suite.yaml";
 
 /// The link to the newest run.
@@ -45,15 +54,15 @@ const LATEST: &str = "latest";
 pub struct Runner<'a> {
     /// The plan.
     pub plan: &'a RunPlan,
-    /// The machine.
+    /// The host.
     pub host: &'a Host,
-    /// The folder of runs.
+    /// The directory of runs.
     pub results_dir: &'a Utf8Path,
     /// Where and how trials execute.
     pub execution: &'a Execution,
-    /// The number of trials at the same time.
+    /// The maximum number of concurrent trials.
     pub parallel: usize,
-    /// The number of retries of a trial that an infrastructure failure ended.
+    /// The number of retries after infrastructure failures.
     pub retries: u32,
     /// Pauses the run and cancels trials.
     pub control: &'a Control,
@@ -64,7 +73,7 @@ pub struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    /// Run all trials in a new folder.
+    /// Runs all trials in a new directory.
     pub async fn run(
         &self,
         listener: &RunListener<'_>,
@@ -80,7 +89,7 @@ impl Runner<'_> {
         let earlier = record::run_folder(&self.results_dir.join(LATEST)).ok();
         self.link_latest(&run_dir.path);
         let ran = self.run_in(&run_dir, listener, cancel).await;
-        // Input that is not valid leaves nothing behind.
+        // The directory of a run with invalid input is removed.
         let was_refused = match &ran {
             Ok(summary) => summary.failed_starts.len() == self.plan.trials.len(),
             Err(RunError::Trial(error)) => error.is_usage(),
@@ -95,7 +104,7 @@ impl Runner<'_> {
         ran
     }
 
-    /// Run the trials that an earlier run did not finish.
+    /// Runs the trials that an earlier run did not finish.
     pub async fn resume(
         &self,
         run: &Utf8Path,
@@ -103,22 +112,30 @@ impl Runner<'_> {
         cancel: &CancellationToken,
     ) -> Result<RunSummary, RunError> {
         let kept = PlanFile::read(run)?;
-        if !kept.is_same(&plan_file(self.plan, "")) {
+        let now = plan_file(self.plan, "");
+        if !kept.is_same(&now) {
             return Err(RunError::Changed {
                 run: run.to_owned(),
+            });
+        }
+        let changed = kept.changed(&now);
+        if !changed.is_empty() {
+            return Err(RunError::DefinitionChanged {
+                run: run.to_owned(),
+                changed,
             });
         }
         let mut run_dir = RunDir::open(run).map_err(|_| RunError::Running {
             run: run.to_owned(),
         })?;
         if let Some(id) = kept.run_id {
-            // The folder may have been renamed since.
+            // The directory may have been renamed since.
             run_dir.id = id;
         }
         self.run_in(&run_dir, listener, cancel).await
     }
 
-    /// Make the folder of the run: a test case may choose its place and name.
+    /// Creates the directory of the run: a test case can choose its location and name.
     fn make_folder(&self) -> Result<RunDir, RunError> {
         let Input::Cases = self.plan.input else {
             self.ignore_results()?;
@@ -136,7 +153,7 @@ impl Runner<'_> {
         Ok(made.map_err(TrialError::Folder)?)
     }
 
-    /// Tell git to ignore the folder of runs, if it is Proctor's own.
+    /// Tell git to ignore the folder of runs, if it is Proctor's own or youBencha's.
     fn ignore_results(&self) -> Result<(), StoreError> {
         let failed = |source| StoreError {
             path: self.results_dir.to_owned(),
@@ -144,7 +161,8 @@ impl Runner<'_> {
         };
         fs::create_dir_all(self.results_dir).map_err(failed)?;
         let file = self.results_dir.join(IGNORE_FILE);
-        if self.results_dir.file_name() == Some(record::PROJECT_DIR) && !file.exists() {
+        let name = self.results_dir.file_name().unwrap_or_default();
+        if OWN_DIRS.contains(&name) && !file.exists() {
             fs::write(&file, "*\n").map_err(failed)?;
         }
         Ok(())
@@ -156,8 +174,8 @@ impl Runner<'_> {
         listener: &RunListener<'_>,
         cancel: &CancellationToken,
     ) -> Result<RunSummary, RunError> {
-        let started = RunEvent::RunStarted {
-            run_dir: &run_dir.path,
+        let started = Event::RunStarted {
+            run_dir: run_dir.path.clone(),
             trials: self.plan.trials.len(),
         };
         if let (Executor::Slurm(settings), Some(run_jobs)) =
@@ -208,7 +226,7 @@ impl Runner<'_> {
         let providers = Providers::new(self.execution.providers.clone());
         let slots = Semaphore::new(self.parallel);
         let holder = Holder::here(&self.host.name, None);
-        // Also cancelled when a record cannot be written: then no other can be written either.
+        // Also cancelled when a record cannot be written, because others could not be written either.
         let stop = cancel.child_token();
         let trials = self.plan.trials.iter().enumerate().map(|(number, plan)| {
             let job = Job {
@@ -225,7 +243,7 @@ impl Runner<'_> {
             };
             job.run(listener)
         });
-        // All wait at once, so that one whose provider rests does not keep others from running.
+        // All trials wait concurrently, so that a paused provider does not block the trials of others.
         let running: FuturesUnordered<_> = trials.collect();
         resources.watched(gather(running, &stop)).await
     }
@@ -261,7 +279,7 @@ impl Runner<'_> {
         Ok(summary)
     }
 
-    /// Point `latest` to a run, relatively, so that the folder can be moved.
+    /// Points `latest` to a run with a relative link, so that the directory can be moved.
     fn link_latest(&self, run: &Utf8Path) {
         let Ok(results_dir) = platform::canonical(self.results_dir) else {
             return;
@@ -271,7 +289,7 @@ impl Runner<'_> {
         };
         let latest = self.results_dir.join(LATEST);
         let fresh = self.results_dir.join(format!(".latest-{}", new_id()));
-        // A run without the link is complete.
+        // The link is optional.
         let _ = pointer::point(
             latest.as_std_path(),
             target.as_std_path(),
@@ -280,7 +298,7 @@ impl Runner<'_> {
     }
 }
 
-/// Wait for all trials, also when one of them ends the run.
+/// Waits for all trials, even if one of them ends the run.
 async fn gather(
     mut running: impl Stream<Item = Result<Done, RunError>> + Unpin,
     stop: &CancellationToken,
@@ -302,13 +320,32 @@ async fn gather(
 }
 
 /// The content of `plan.json`.
-fn plan_file(plan: &RunPlan, run_id: &str) -> PlanFile {
+pub(crate) fn plan_file(plan: &RunPlan, run_id: &str) -> PlanFile {
     let trials = plan.trials.iter().map(|trial| trial_key(plan, trial));
+    let mut pairs = BTreeMap::new();
+    let mut definitions = BTreeMap::new();
+    for trial in &plan.trials {
+        let Some(own) = &trial.definitions else {
+            continue;
+        };
+        let pair = own.pair(&trial.name, &trial.task.name);
+        if pairs
+            .insert((&trial.name, &trial.task.name), pair)
+            .is_none()
+        {
+            for definition in own.all() {
+                let known = definitions.entry(definition.digest.clone());
+                known.or_insert_with(|| definition.text.clone());
+            }
+        }
+    }
     PlanFile {
         suite: plan.suite_file().map(ToString::to_string),
         run_id: Some(run_id.to_owned()),
         seed: plan.seed,
         trials: trials.collect(),
+        pairs: pairs.into_values().collect(),
+        definitions,
     }
 }
 

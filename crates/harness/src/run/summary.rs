@@ -1,16 +1,12 @@
-//! Summaries of runs, as `summary.json` keeps them and `--json` prints them.
+//! Summaries of runs, as in `summary.json` and the output of `--json`.
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_record::record::{TrialStatus, TrialSummary};
+use proctor_report::calibration::TaskSummary;
+use proctor_sandbox::LostEngine;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    calibration::TaskSummary,
-    model_access::litellm::LiteLlmAccount,
-    plan::TrialPlan,
-    record::{TrialStatus, TrialSummary},
-    sandbox::LostEngine,
-    trial::TrialError,
-};
+use crate::{model_access::litellm::LiteLlmAccount, plan::TrialPlan, trial::TrialError};
 
 /// The summary of a run.
 #[derive(Debug, Serialize)]
@@ -21,16 +17,16 @@ pub struct RunSummary {
     pub run_dir: Utf8PathBuf,
     /// The worst status of its trials.
     pub status: TrialStatus,
-    /// How many trials were not started.
+    /// The number of trials that were not started.
     #[serde(skip_serializing_if = "is_zero")]
     pub not_run: usize,
-    /// The account of LiteLLM's own log, when it was used.
+    /// The totals of LiteLLM's own log, if it was used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub litellm: Option<LiteLlmAccount>,
-    /// Whether jobs of a cluster keep running without this process.
+    /// Whether cluster jobs keep running without this process.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub detached: bool,
-    /// Engines whose trials were done by others.
+    /// Engines that failed; other engines ran their trials.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lost_engines: Vec<LostEngine>,
     /// Trials that were not started because their input is not valid.
@@ -44,7 +40,7 @@ pub struct RunSummary {
 }
 
 impl RunSummary {
-    /// The summary of the run in a folder, of which these trials have ended.
+    /// The summary of the run in a directory with these finished trials.
     pub(crate) fn of(
         path: &Utf8Path,
         planned: usize,
@@ -94,12 +90,12 @@ impl FailedStart {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "required by serde")]
 fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-/// Sort trials by agent, task and number.
+/// Sorts trials by agent, task and number.
 pub(super) fn in_order(trials: &mut [TrialSummary]) {
     let key = |trial: &TrialSummary| (trial.agent.clone(), trial.task.clone(), trial.trial);
     trials.sort_by_cached_key(key);

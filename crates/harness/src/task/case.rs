@@ -4,14 +4,16 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use camino::Utf8Path;
 use proctor_document::{ConfigError, Fault};
+use proctor_record::record::TaskKind;
 
-use super::{Asks, Checkout, Files, RunFolder, Task, TaskKind, TaskLimits};
+use super::{Asks, Files, RunFolder, Task, TaskLimits};
 use crate::{
     config::{self, EvaluatorSpec, ResolvedCase, Settings, Source},
     evaluate::Evaluator,
+    workspace::Checkout,
 };
 
-/// Read a test case and check all of it but its agent.
+/// Reads and checks a test case, except its agent.
 pub fn load(
     path: &Utf8Path,
     env: &BTreeMap<String, String>,
@@ -27,17 +29,17 @@ pub fn load(
     }
 }
 
-/// The evaluators of a test case; faults that stand in it are collected.
+/// The evaluators of a test case. Collects faults.
 pub fn evaluators(
     case: &ResolvedCase,
     faults: &mut Vec<Fault>,
 ) -> Result<Arc<[Evaluator]>, ConfigError> {
     let evaluators = configure(&case.evaluators, &case.folder, &case.source, faults)?;
     if case.reference.is_none() {
-        // Where an entry is at fault it has no evaluator, and is reported already.
+        // An invalid entry has no evaluator and is already reported.
         let pairs = case.evaluators.iter().zip(evaluators.iter());
         let asking = pairs.filter(|(_, evaluator)| evaluator.asks_for_sentinels());
-        let message = "`sentinels` needs a reference solution, and the test case has none";
+        let message = "`sentinels` requires a reference solution";
         for (spec, _) in asking.filter(|_| case.evaluators.len() == evaluators.len()) {
             let fault = spec.config.fault("sentinels", message);
             if !Arc::ptr_eq(&spec.source, &case.source) {
@@ -51,7 +53,7 @@ pub fn evaluators(
     Ok(confined.collect())
 }
 
-/// The evaluators of a file; faults that stand in it are collected.
+/// The evaluators of a file. Collects faults.
 pub(super) fn configure(
     specs: &[EvaluatorSpec],
     folder: &Utf8Path,
@@ -96,6 +98,7 @@ impl Task {
             }),
             install: None,
             evaluators,
+            patterns: case.solution_patterns,
             hooks: case.hooks,
             run_folder: RunFolder {
                 parent: case.workspace_dir,

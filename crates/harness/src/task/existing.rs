@@ -1,17 +1,16 @@
-//! A task from a directory whose work is done already: it is only judged.
+//! A task from a directory with existing work, which is only judged.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use camino::Utf8Path;
+use proctor_agents::agent::PromptSource;
 use proctor_document::ConfigError;
+use proctor_record::record::TaskKind;
 
-use super::{Asks, Files, RunFolder, Task, TaskKind, TaskLimits, case::configure};
-use crate::{
-    agent::PromptSource,
-    config::{self, OutputLimits, ProgressLimits, Settings},
-};
+use super::{Asks, Files, RunFolder, Task, TaskLimits, case::configure};
+use crate::config::{self, OutputLimits, ProgressLimits, Settings};
 
-/// Read what `proctor eval` is given; `directory` comes before the one in the file.
+/// Reads the input of `proctor eval`. `directory` takes precedence over the one in the file.
 pub fn load(
     path: &Utf8Path,
     directory: Option<&Utf8Path>,
@@ -46,6 +45,7 @@ pub fn load(
         },
         install: None,
         evaluators,
+        patterns: Vec::new(),
         hooks: eval.hooks,
         run_folder: RunFolder {
             parent: eval.output_dir,

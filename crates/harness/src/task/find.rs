@@ -1,12 +1,13 @@
-//! Finds tasks: which files of a folder are test cases, which folders are tasks in Harbor's
-//! format, and what a pattern stands for. The one place that decides.
+//! Finds tasks: test cases in a folder, task folders in Harbor's format, and matches of a pattern.
+//! All commands use this module.
 
 use camino::{Utf8Path, Utf8PathBuf};
-
-use crate::{
-    config::is_suite,
-    fs::glob::{self, Pattern},
+use proctor_record::fs::{
+    expand::{Hidden, entries, expand},
+    glob,
 };
+
+use crate::config::is_suite;
 
 /// The file that makes a folder a task.
 pub const TASK_FILE: &str = "task.toml";
@@ -16,12 +17,12 @@ pub fn is_task_folder(path: &Utf8Path) -> bool {
     path.join(TASK_FILE).is_file()
 }
 
-/// Whether a folder is a task in Harbor's format, or holds some.
+/// Whether a folder is a task in Harbor's format, or contains some.
 pub fn is_dataset(path: &Utf8Path) -> bool {
     path.is_dir() && !task_folders(path).is_empty()
 }
 
-/// A task's folder, the task folders in a folder, or those that a pattern stands for.
+/// A task folder, the task folders in a folder, or the matches of a pattern.
 pub fn task_folders(path: &Utf8Path) -> Vec<Utf8PathBuf> {
     if glob::is_pattern(path.as_str()) {
         let mut found = expand(path, Hidden::Skipped);
@@ -36,7 +37,7 @@ pub fn task_folders(path: &Utf8Path) -> Vec<Utf8PathBuf> {
     found
 }
 
-/// A file, the test cases of a folder, or those that a pattern stands for.
+/// A file, the test cases of a folder, or the matches of a pattern.
 pub fn case_files(path: &Utf8Path) -> Vec<Utf8PathBuf> {
     let mut found = if glob::is_pattern(path.as_str()) && !path.exists() {
         expand(path, Hidden::Skipped)
@@ -56,64 +57,12 @@ pub fn case_files(path: &Utf8Path) -> Vec<Utf8PathBuf> {
     found
 }
 
-/// The matches of a pattern below `folder`, as paths below `folder`.
-pub(super) fn matching(folder: &Utf8Path, pattern: &str) -> Vec<Utf8PathBuf> {
-    let found = expand(&folder.join(pattern), Hidden::Meant);
-    let below = |path: Utf8PathBuf| path.strip_prefix(folder).map(Utf8Path::to_owned).ok();
-    found.into_iter().filter_map(below).collect()
-}
-
-/// Whether a pattern that does not start with a dot means names that do.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Hidden {
-    /// As in a shell.
-    Skipped,
-    /// As in a Dockerfile.
-    Meant,
-}
-
-/// The matches of a path with patterns in its parts, sorted.
-fn expand(path: &Utf8Path, hidden: Hidden) -> Vec<Utf8PathBuf> {
-    let mut found = vec![Utf8PathBuf::new()];
-    for part in path.components() {
-        let name = part.as_str();
-        if !glob::is_pattern(name) {
-            for path in &mut found {
-                path.push(name);
-            }
-            continue;
-        }
-        let pattern = Pattern::new(name);
-        let below = found.iter().flat_map(|folder| all_children(folder));
-        found = below
-            .filter(|path| {
-                let child = path.file_name().unwrap_or_default();
-                let is_meant = hidden == Hidden::Meant || name.starts_with('.');
-                (is_meant || !child.starts_with('.')) && pattern.matches(child)
-            })
-            .collect();
-    }
-    found.retain(|path| path.exists());
-    found.sort();
-    found
-}
-
-/// The content of a directory, sorted, without hidden names.
+/// The entries of a directory, sorted, without hidden names.
 fn children(folder: &Utf8Path) -> Vec<Utf8PathBuf> {
-    let mut found = all_children(folder);
+    let mut found = entries(folder);
     found.retain(|path| !path.file_name().is_some_and(|name| name.starts_with('.')));
     found.sort();
     found
-}
-
-fn all_children(folder: &Utf8Path) -> Vec<Utf8PathBuf> {
-    let folder = if folder.as_str().is_empty() {
-        Utf8Path::new(".")
-    } else {
-        folder
-    };
-    let entries = folder.read_dir_utf8().into_iter().flatten().flatten();
-    entries.map(|entry| entry.path().to_owned()).collect()
 }
 
 #[cfg(test)]
@@ -139,7 +88,7 @@ mod tests {
         let names = |found: Vec<Utf8PathBuf>| -> Vec<String> {
             let below = |path: &Utf8PathBuf| {
                 let below = path.strip_prefix(root).unwrap();
-                crate::platform::slashed(below.as_str()).into_owned()
+                proctor_record::platform::slashed(below.as_str()).into_owned()
             };
             found.iter().map(below).collect()
         };

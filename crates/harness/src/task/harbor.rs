@@ -4,20 +4,25 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use camino::Utf8Path;
+use proctor_agents::agent::{PromptSource, read_prompt_file};
 use proctor_document::{ConfigError, Fault, Span};
+use proctor_record::{
+    fs::{dir, named},
+    record::TaskKind,
+};
 
 use super::{
-    Asks, Files, Reference, RunFolder, Solution, Task, TaskKind, TaskLimits, find::TASK_FILE,
-    harbor_reader::Reader, harbor_toml::TaskToml,
+    Asks, Files, RunFolder, Task, TaskLimits, find::TASK_FILE, harbor_reader::Reader,
+    harbor_toml::TaskToml,
 };
 use crate::{
-    agent::{PromptSource, read_prompt_file},
-    config::{Hooks, OutputLimits, ProgressLimits, Settings, Source, Variables},
+    config::{
+        Hooks, OutputLimits, ProgressLimits, Reference, Settings, Solution, Source, Variables,
+    },
     evaluate::Evaluator,
-    fs::{dir, named},
 };
 
-/// Read a task's folder and check all of it.
+/// Reads and checks a task folder.
 pub fn load(
     folder: &Utf8Path,
     env: &BTreeMap<String, String>,
@@ -77,6 +82,7 @@ pub fn load(
         files: Files::Image(Box::new(environment)),
         install: None,
         evaluators: vec![Evaluator::of_verifier(verifier)].into(),
+        patterns: Vec::new(),
         hooks: Hooks::default(),
         run_folder: RunFolder::default(),
         folder: named::absolute(folder),
@@ -85,7 +91,7 @@ pub fn load(
     })
 }
 
-/// `solution/solve.sh`, when it is there.
+/// `solution/solve.sh`, if it exists.
 fn reference(folder: &Utf8Path, env: BTreeMap<String, String>) -> Option<Reference> {
     let solution = named::absolute(&folder.join("solution"));
     let is_there = solution.join("solve.sh").is_file();
@@ -95,13 +101,13 @@ fn reference(folder: &Utf8Path, env: BTreeMap<String, String>) -> Option<Referen
     }))
 }
 
-/// The prompt, without the lines at its start that only mark the file for crawlers.
+/// The prompt, without leading lines that only mark the file for crawlers.
 fn instruction(path: &Utf8Path) -> Result<String, ConfigError> {
     let whole = |problem: String| ConfigError::whole(path, Fault::new(Span::default(), problem));
     let text = read_prompt_file(path).map_err(whole)?;
     let asked = without_canary(&text);
     if asked.trim().is_empty() {
-        return Err(whole("it asks nothing".to_owned()));
+        return Err(whole("the instruction is empty".to_owned()));
     }
     Ok(asked.to_owned())
 }
@@ -138,7 +144,7 @@ mod tests {
     use super::without_canary;
 
     #[test]
-    fn canary_lines_at_the_start_are_left_out() {
+    fn leading_canary_lines_are_removed() {
         for (text, expect) in [
             ("do it\n", "do it\n"),
             ("<!-- canary 123 -->\n\n\ndo it\n", "do it\n"),

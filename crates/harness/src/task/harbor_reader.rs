@@ -1,19 +1,20 @@
-//! Reads the tables of a `task.toml`: what each means, what is refused and where, and what makes
-//! the task need a container.
+//! Reads the tables of a `task.toml`: converts values, refuses unsupported ones with their
+//! positions, and collects the features that require a container.
 
 use std::{sync::Arc, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_document::{ConfigError, Fault, Node, Span, Value};
+use proctor_record::fs::named;
+use proctor_sandbox::Network;
 
-use super::{
-    Collect, Environment, Healthcheck, Image, Network, Recipe, Verifier, VerifierMode,
-    harbor_toml::{
-        EnvironmentTable, HealthcheckTable, NetworkMode, Os, TaskToml, VerifierTable, megabytes,
-    },
-    recipe::NEEDS_DOCKER,
+use super::harbor_toml::{
+    EnvironmentTable, HealthcheckTable, NetworkMode, Os, TaskToml, VerifierTable, megabytes,
 };
-use crate::fs::named;
+use crate::{
+    evaluate::{Collect, Verifier, VerifierMode},
+    workspace::{Environment, Healthcheck, Image, NEEDS_DOCKER, Recipe},
+};
 
 const VERIFIER_TIMEOUT_SEC: f64 = 600.0;
 const BUILD_TIMEOUT_SEC: f64 = 600.0;
@@ -25,18 +26,18 @@ const COMPOSE_FILES: [&str; 4] = [
     "compose.yml",
 ];
 
-/// Collects what is wrong with a file, and what makes its task need a container.
+/// Collects faults, and features that require a container.
 pub(super) struct Reader<'a> {
     pub(super) folder: &'a Utf8Path,
     pub(super) root: &'a Node,
-    /// The error.
+    /// The faults.
     pub(super) faults: Vec<Fault>,
-    /// Features that need a container.
+    /// Features that require a container.
     pub(super) local: Vec<Fault>,
 }
 
 impl Reader<'_> {
-    /// The place of `key` in a table; the table's own when it is not there.
+    /// The position of `key` in a table; the table's own if the key is missing.
     fn span(&self, table: &str, key: &str) -> Span {
         let mut node = self.root;
         for part in table.split('.').filter(|part| !part.is_empty()) {
@@ -50,7 +51,7 @@ impl Reader<'_> {
 
     fn refuse(&mut self, table: &str, key: &str, what: &str) {
         let span = self.span(table, key);
-        let message = format!("{what} cannot be run yet");
+        let message = format!("{what} is not supported");
         self.faults.push(Fault::new(span, message));
     }
 
@@ -61,7 +62,7 @@ impl Reader<'_> {
                 Some(_) => "schema_version",
                 None => "version",
             };
-            let message = format!("the task is written in format {version}; 1.x can be read");
+            let message = format!("unsupported format {version}; 1.x is supported");
             self.faults.push(Fault::new(self.span("", key), message));
         }
         if !written.steps.is_empty() || self.folder.join("steps").is_dir() {
@@ -74,7 +75,7 @@ impl Reader<'_> {
             self.refuse("", "", "a task that starts from a `trajectory.json`");
         }
         if !self.folder.join("tests/test.sh").is_file() {
-            let message = "the task has no tests/test.sh: nothing judges it";
+            let message = "the task has no tests/test.sh";
             self.faults.push(Fault::new(Span::default(), message));
         }
         for place in ["environment", "tests"] {
@@ -102,7 +103,7 @@ impl Reader<'_> {
         environment
     }
 
-    /// How the workspace is made without a container.
+    /// How the workspace is created without a container.
     fn recipe(
         &mut self,
         environment: &Environment,
@@ -114,7 +115,7 @@ impl Reader<'_> {
         } = &environment.image
         else {
             self.needs_container("environment", "docker_image", "a `docker_image`");
-            let fault = Fault::new(Span::default(), "it has no Dockerfile");
+            let fault = Fault::new(Span::default(), "the task has no Dockerfile");
             return Err(ConfigError::whole(self.folder, fault));
         };
         let text = fs_err::read_to_string(dockerfile)
@@ -132,11 +133,11 @@ impl Reader<'_> {
 
     fn needs_container(&mut self, table: &str, key: &str, what: &str) {
         let span = self.span(table, key);
-        let fault = Fault::new(span, format!("{what} means nothing without a container"));
+        let fault = Fault::new(span, format!("{what} has no effect without a container"));
         self.local.push(fault.with_hint(NEEDS_DOCKER));
     }
 
-    /// The content of a table of the environment's kind.
+    /// Reads a table of the environment's kind.
     fn container(&mut self, at: &str, table: &EnvironmentTable, context: &Utf8Path) -> Environment {
         if table.os == Some(Os::Windows) {
             self.refuse(at, "os", "a task for Windows");
@@ -156,9 +157,9 @@ impl Reader<'_> {
         let network = self.network(at, table.network_mode, table.allowed_hosts.as_ref());
         let old = table.allow_internet.map(|is_open| {
             if is_open {
-                Network::Public
+                Network::Open
             } else {
-                Network::NoNetwork
+                Network::None
             }
         });
         let build = self.seconds(
@@ -183,7 +184,8 @@ impl Reader<'_> {
                 .map(|check| self.healthcheck(at, check)),
             local: Err(ConfigError::whole(
                 context,
-                Fault::new(Span::default(), "it is a container's").with_hint(NEEDS_DOCKER),
+                Fault::new(Span::default(), "the task requires a container")
+                    .with_hint(NEEDS_DOCKER),
             )),
         }
     }
@@ -195,10 +197,10 @@ impl Reader<'_> {
                 let fault = Fault::new(self.span(at, "docker_image"), "`docker_image` is empty");
                 self.faults.push(fault);
             }
-            // As in Harbor: a prebuilt image comes before the recipe it was built from.
+            // As in Harbor, a prebuilt image takes precedence over the Dockerfile.
             Some(name) => return Image::Named(name.clone()),
             None if !dockerfile.is_file() => {
-                let message = format!("there is no {dockerfile} and no `docker_image`");
+                let message = format!("missing {dockerfile} or `docker_image`");
                 self.faults.push(Fault::new(self.span("", at), message));
             }
             None => {}
@@ -212,7 +214,7 @@ impl Reader<'_> {
     fn cpus(&mut self, at: &str, cpus: Option<f64>) -> Option<f64> {
         let is_bad = cpus.is_some_and(|cpus| !(cpus > 0.0 && cpus.is_finite()));
         if is_bad {
-            let fault = Fault::new(self.span(at, "cpus"), "`cpus` is a number above 0");
+            let fault = Fault::new(self.span(at, "cpus"), "`cpus` must be more than 0");
             self.faults.push(fault);
         }
         cpus
@@ -222,12 +224,15 @@ impl Reader<'_> {
         let new_key = format!("{key}_mb");
         match (mb, old) {
             (Some(_), Some(_)) => {
-                let message = format!("both `{new_key}` and the old `{key}` are given");
+                let message = format!("`{new_key}` and the old `{key}` cannot be combined");
                 self.faults.push(Fault::new(self.span(at, key), message));
                 None
             }
             (Some(0), None) => {
-                let fault = Fault::new(self.span(at, &new_key), format!("`{new_key}` is 0"));
+                let fault = Fault::new(
+                    self.span(at, &new_key),
+                    format!("`{new_key}` must be at least 1"),
+                );
                 self.faults.push(fault);
                 None
             }
@@ -235,7 +240,7 @@ impl Reader<'_> {
             (None, Some(old)) => {
                 let size = megabytes(old);
                 if size.is_none() {
-                    let message = format!("`{key}` is no size such as \"2G\"");
+                    let message = format!("`{key}` must be a size such as \"2G\"");
                     self.faults.push(Fault::new(self.span(at, key), message));
                 }
                 size
@@ -250,7 +255,7 @@ impl Reader<'_> {
             .is_some_and(|path| !path.as_str().starts_with('/'))
         {
             let span = self.span(at, "workdir");
-            let message = "`workdir` is a path from the root, such as /app";
+            let message = "`workdir` must be an absolute path, such as /app";
             self.faults.push(Fault::new(span, message));
         }
         path
@@ -262,7 +267,7 @@ impl Reader<'_> {
             let value = value.unwrap_or(other);
             let time = Duration::try_from_secs_f64(value).ok();
             if time.is_none() {
-                let message = format!("`{key}` is a number of seconds");
+                let message = format!("`{key}` must be a number of seconds");
                 self.faults.push(Fault::new(self.span(&at, key), message));
             }
             time.unwrap_or_default()
@@ -289,24 +294,24 @@ impl Reader<'_> {
             }
             (Some(NetworkMode::Allowlist), _) => {
                 let span = self.span(at, "network_mode");
-                let message = "`allowlist` needs `allowed_hosts`";
+                let message = "`allowlist` requires `allowed_hosts`";
                 self.faults.push(Fault::new(span, message));
                 None
             }
             (mode, Some(hosts)) if !hosts.is_empty() => {
                 let span = self.span(at, "allowed_hosts");
                 let message =
-                    "`allowed_hosts` means nothing without `network_mode = \"allowlist\"`";
+                    "`allowed_hosts` has no effect without `network_mode = \"allowlist\"`";
                 self.faults.push(Fault::new(span, message));
-                mode.map(|_| Network::Public)
+                mode.map(|_| Network::Open)
             }
-            (Some(NetworkMode::Public), _) => Some(Network::Public),
-            (Some(NetworkMode::NoNetwork), _) => Some(Network::NoNetwork),
+            (Some(NetworkMode::Public), _) => Some(Network::Open),
+            (Some(NetworkMode::NoNetwork), _) => Some(Network::None),
             (None, _) => None,
         }
     }
 
-    /// A time in seconds, above 0.
+    /// A positive time in seconds.
     pub(super) fn seconds(
         &mut self,
         table: &str,
@@ -317,7 +322,7 @@ impl Reader<'_> {
         let time = Duration::try_from_secs_f64(value).ok();
         let time = time.filter(|time| !time.is_zero());
         if time.is_none() {
-            let message = format!("`{key}` is a number of seconds above 0");
+            let message = format!("`{key}` must be a positive number of seconds");
             self.faults.push(Fault::new(self.span(table, key), message));
         }
         time
@@ -342,11 +347,11 @@ impl Reader<'_> {
         });
         if own.is_some() && mode == VerifierMode::Shared {
             let span = self.span("verifier", "environment_mode");
-            let message = "a shared verifier has no environment of its own";
+            let message = "a shared verifier cannot have its own environment";
             self.faults.push(Fault::new(span, message));
         }
         if own.is_some() {
-            let what = "a verifier with an environment of its own";
+            let what = "a verifier with its own environment";
             self.needs_container("verifier", "environment", what);
         }
         if !table.collect.is_empty() {
@@ -379,12 +384,12 @@ impl Reader<'_> {
         let mut found = Vec::new();
         for (entry, item) in table.collect.iter().zip(items) {
             if entry.service.as_deref().is_some_and(|name| name != "main") {
-                let message = "a compose `service` cannot be run yet";
+                let message = "a compose `service` is not supported";
                 self.faults.push(item.fault("service", message));
             }
             let seconds = entry.timeout_sec.unwrap_or(COLLECT_TIMEOUT_SEC);
             let timeout = Duration::try_from_secs_f64(seconds).unwrap_or_else(|_| {
-                let message = "`timeout_sec` is a number of seconds";
+                let message = "`timeout_sec` must be a number of seconds";
                 self.faults.push(item.fault("timeout_sec", message));
                 Duration::default()
             });

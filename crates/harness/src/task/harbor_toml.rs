@@ -1,10 +1,12 @@
-//! `task.toml` as written: every key of Harbor's format, also those that are refused.
+//! The keys of `task.toml`: all of Harbor's format, including those that are refused.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, de};
 
-/// The whole file. Parts that are refused when they say anything are read from the tree.
+use crate::evaluate::VerifierMode;
+
+/// The whole file. Parts that are refused unless empty are read from the tree.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TaskToml {
@@ -32,7 +34,7 @@ pub(super) struct TaskToml {
     pub(super) steps: Vec<de::IgnoredAny>,
 }
 
-/// Means something only for tasks of several steps.
+/// Relevant only for tasks of several steps.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum RewardStrategy {
@@ -40,15 +42,15 @@ pub(super) enum RewardStrategy {
     Final,
 }
 
-/// A table in which anything may stand.
+/// A table with arbitrary content.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Metadata {
     pub(super) category: Option<Loose>,
-    /// Whether the prompt says when the time is over: a word of ours.
+    /// Whether the prompt contains the deadline: an extension of Proctor.
     pub(super) tell_deadline: Option<bool>,
 }
 
-/// Text, or something else that does not matter.
+/// Text, or another type that is ignored.
 #[derive(Debug)]
 pub(super) struct Loose(pub(super) Option<String>);
 
@@ -97,7 +99,7 @@ pub(super) struct VerifierTable {
     #[serde(default)]
     pub(super) env: BTreeMap<String, String>,
     pub(super) user: Option<User>,
-    pub(super) environment_mode: Option<super::VerifierMode>,
+    pub(super) environment_mode: Option<VerifierMode>,
     pub(super) environment: Option<EnvironmentTable>,
     #[serde(default)]
     pub(super) collect: Vec<CollectTable>,
@@ -123,11 +125,11 @@ pub(super) struct EnvironmentTable {
     pub(super) cpus: Option<f64>,
     pub(super) memory_mb: Option<u64>,
     pub(super) storage_mb: Option<u64>,
-    /// The old way to say `memory_mb`.
+    /// The old form of `memory_mb`.
     pub(super) memory: Option<String>,
-    /// The old way to say `storage_mb`.
+    /// The old form of `storage_mb`.
     pub(super) storage: Option<String>,
-    /// The old way to say `network_mode`.
+    /// The old form of `network_mode`.
     pub(super) allow_internet: Option<bool>,
     pub(super) gpus: Option<u64>,
     #[serde(default)]
@@ -203,7 +205,7 @@ impl<'de> Deserialize<'de> for User {
     }
 }
 
-/// `2G`, `512M`, `1048576K` or bytes, in MiB.
+/// Parses `2G`, `512M`, `1048576K` or bytes. Returns MiB.
 pub(super) fn megabytes(text: &str) -> Option<u64> {
     let text = text.trim().to_ascii_uppercase();
     let text = text.trim_end_matches('B').trim_end_matches('I');

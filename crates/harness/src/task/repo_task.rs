@@ -1,35 +1,37 @@
-//! A task from a git repo at a tag, as Thunderdome writes it: `TASK.md` is the prompt, other tags
-//! hold the reference solution and the hidden tests, commands judge a clean copy.
+//! A task from a git repo at a tag, in Thunderdome's format: `TASK.md` is the prompt, other tags
+//! have the reference solution and the hidden tests, and commands judge a clean copy.
 
 use std::{sync::Arc, time::Duration};
 
 use camino::Utf8Path;
+use proctor_agents::agent::PromptSource;
 use proctor_document::{Fault, Node, Value};
+use proctor_record::record::TaskKind;
 
-use super::{Asks, Checkout, Files, Install, Reference, RunFolder, Task, TaskKind, TaskLimits};
+use super::{Asks, Files, RunFolder, Task, TaskLimits};
 use crate::{
-    agent::PromptSource,
     config::{
-        EvaluatorSpec, GreenWeights, Hooks, OutputLimits, ProgressLimits, Repo, RepoEntry, Source,
-        Weights, revision_problem, solution_paths,
+        EvaluatorSpec, GreenWeights, Hooks, OutputLimits, ProgressLimits, Reference, Repo,
+        RepoEntry, Source, Weights, revision_problem, solution_paths,
     },
     evaluate::{Evaluator, JudgesBy, Protect, RepoCommand},
+    workspace::{Checkout, Install},
 };
 
 /// The prompt, in the repo's root.
 const PROMPT_FILE: &str = "TASK.md";
-/// How long an installation, a build or the tests may take.
+/// The timeout of an installation, a build or the tests.
 const COMMAND_TIMEOUT: Duration = Duration::from_mins(15);
 /// The default weights of tests and static analysis, as in Thunderdome.
 const WEIGHTS: (f64, f64) = (0.7, 0.3);
 /// The default weights of a new project, as in Thunderdome.
 const GREEN_WEIGHTS: (f64, f64, f64) = (0.385, 0.308, 0.154);
-/// The tag of a new project's hidden tests when Thunderdome's file names none.
+/// The default tag of a new project's hidden tests in Thunderdome's files.
 const VALIDATION_TAG: &str = "v1-validation";
-/// The settings of the test runner that a new project's hidden tests may bring in Thunderdome.
+/// The settings of the test runner that a new project's hidden tests may contain in Thunderdome.
 const HIDDEN_CONFIG: &str = "validation-vitest.config.ts";
-/// The time limits of Thunderdome for tasks without `time_limit_minutes`, in minutes, by a word of the
-/// category; the first that fits counts.
+/// Thunderdome's time limits for tasks without `time_limit_minutes`, in minutes, by a word in the
+/// category. The first match is used.
 const TIME_LIMITS: [(&str, f64); 2] = [("marathon", 60.0), ("complex", 30.0)];
 /// The time limit of all other categories.
 const TIME_LIMIT: f64 = 10.0;
@@ -40,10 +42,10 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) source: &'a Arc<Source>,
     /// Its folder.
     pub(crate) folder: &'a Utf8Path,
-    /// Whether the file is Thunderdome's, which leaves more to defaults and has settings that do
-    /// nothing.
+    /// Whether the file is in Thunderdome's format, which has more defaults and settings without
+    /// effect.
     pub(crate) is_thunderdome: bool,
-    /// The model that judges by a `rubric` which names none itself.
+    /// The model that judges a `rubric` without a model of its own.
     pub(crate) judge_model: Option<&'a str>,
 }
 
@@ -52,7 +54,7 @@ impl RepoEntry {
         self.greenfield == Some(true)
     }
 
-    /// How much the rubric counts.
+    /// The weight of the rubric.
     fn rubric_weight(&self) -> Option<f64> {
         if self.is_green() {
             self.green_weights.and_then(|it| it.rubric)
@@ -61,7 +63,7 @@ impl RepoEntry {
         }
     }
 
-    /// The time limit in minutes, where one is given or Thunderdome has one.
+    /// The time limit in minutes, if it is set or Thunderdome has a default.
     fn time_limit(&self, suite: &Surroundings<'_>) -> Option<f64> {
         let default = || {
             let category = self.category.as_deref().unwrap_or_default();
@@ -73,7 +75,7 @@ impl RepoEntry {
     }
 }
 
-/// Read one entry of `tasks`.
+/// Reads one entry of `tasks`.
 pub(crate) fn read(
     entry: &Node,
     mut written: RepoEntry,
@@ -92,7 +94,7 @@ pub(crate) fn read(
     check_idle(&written, entry, suite, (&mut faults, &mut notes));
     let rubric = rubric(&written, entry, suite, &mut notes).map_err(|fault| faults.push(fault));
     let repo = Repo::parse(&written.repo, suite.folder).map_err(|problem| {
-        faults.push(entry.fault("repo", format!("`repo` cannot be used: {problem}")));
+        faults.push(entry.fault("repo", format!("invalid `repo`: {problem}")));
     });
     let usual = match written.greenfield {
         Some(true) => Protect::tests().of_new_project().keeping(HIDDEN_CONFIG),
@@ -119,7 +121,7 @@ pub(crate) fn read(
     }
 }
 
-/// How long the agent may take.
+/// The time limit of the agent.
 fn limit(
     written: &RepoEntry,
     entry: &Node,
@@ -130,13 +132,13 @@ fn limit(
     };
     let limit = Duration::try_from_secs_f64(minutes * 60.0);
     let limit = limit.ok().filter(|limit| !limit.is_zero());
-    let message = "`time_limit_minutes` is a number above 0";
+    let message = "`time_limit_minutes` must be more than 0";
     limit
         .map(Some)
         .ok_or_else(|| entry.fault("time_limit_minutes", message))
 }
 
-/// The judge of a task that has one: a map is its `config`, a list its criteria.
+/// The judge of a task with a `rubric`: a map is its `config`, a list its criteria.
 fn rubric(
     written: &RepoEntry,
     entry: &Node,
@@ -208,7 +210,7 @@ fn check(written: &RepoEntry, entry: &Node, faults: &mut Vec<Fault>) {
         ("validation_tag", written.validation_tag.as_ref()),
     ] {
         if let Some(problem) = value.and_then(|value| revision_problem(value)) {
-            faults.push(entry.fault(key, format!("`{key}` cannot be used: {problem}")));
+            faults.push(entry.fault(key, format!("invalid `{key}`: {problem}")));
         }
     }
     for (key, value) in [
@@ -223,12 +225,12 @@ fn check(written: &RepoEntry, entry: &Node, faults: &mut Vec<Fault>) {
         }
     }
     if written.is_green() && written.validation_tag.is_none() {
-        let message = "a new project needs hidden tests: `validation_tag`";
+        let message = "a new project requires hidden tests: add `validation_tag`";
         faults.push(entry.fault("greenfield", message));
     }
 }
 
-/// Weights of what is not there. Thunderdome takes them without a word, so that they are remarks in its
+/// Reports weights without effect. Thunderdome accepts them silently, so they are remarks in its
 /// files and errors in ours.
 fn check_idle(
     written: &RepoEntry,
@@ -246,7 +248,7 @@ fn check_idle(
     match (written.is_green(), written.weights, written.green_weights) {
         (true, Some(_), _) => idle(
             "weights",
-            "`weights` has no effect with `greenfield`, which goes by `green_weights`",
+            "`weights` has no effect with `greenfield`, which uses `green_weights`",
         ),
         (false, _, Some(_)) => idle(
             "green_weights",
@@ -269,7 +271,7 @@ fn check_idle(
     }
 }
 
-/// Weights are numbers from 0 on.
+/// Weights must be at least 0.
 fn check_weights(written: &RepoEntry, entry: &Node, faults: &mut Vec<Fault>) {
     let weights = written.weights;
     let green = written.green_weights;
@@ -285,7 +287,7 @@ fn check_weights(written: &RepoEntry, entry: &Node, faults: &mut Vec<Fault>) {
     ];
     for (key, number) in numbers {
         if number.is_some_and(|number| !(number.is_finite() && number >= 0.0)) {
-            faults.push(entry.fault(key, "a weight is a number from 0 on"));
+            faults.push(entry.fault(key, "a weight must be at least 0"));
         }
     }
 }
@@ -298,13 +300,13 @@ fn task(written: RepoEntry, repo: Repo, limit: Option<Duration>, suite: &Surroun
         written.name.clone(),
         Some(written.repo.clone()),
     ];
-    // Thunderdome's results are named after the repo, not after the task's name in the file.
+    // Thunderdome names results after the repo, not after the task's name in the file.
     let own = ids[..2].iter().flatten().next().cloned();
     let name = own.filter(|_| !suite.is_thunderdome).unwrap_or(last);
     let install = written.install_cmd.map(|command| Install {
         command,
         timeout: COMMAND_TIMEOUT,
-        // Thunderdome installs before the tests only: an agent's image may have no tools for it.
+        // Thunderdome installs only before the tests, because an agent's image may not have the tools.
         is_optional: suite.is_thunderdome,
     });
     Task {
@@ -334,6 +336,11 @@ fn task(written: RepoEntry, repo: Repo, limit: Option<Duration>, suite: &Surroun
         }),
         install: install.map(Arc::new),
         evaluators: Arc::default(),
+        patterns: [written.protect, written.solution_paths]
+            .into_iter()
+            .flatten()
+            .flatten()
+            .collect(),
         hooks: Hooks::default(),
         run_folder: RunFolder::default(),
         folder: suite.folder.to_owned(),
@@ -342,8 +349,8 @@ fn task(written: RepoEntry, repo: Repo, limit: Option<Duration>, suite: &Surroun
     }
 }
 
-/// The command that runs the hidden tests: that of the task, unless they bring settings of their own as
-/// Thunderdome's new projects do. An agent cannot bring them, for they are protected.
+/// The command of the hidden tests: the task's, unless they contain their own runner settings, as
+/// in Thunderdome's new projects. Agents cannot add these settings, because they are protected.
 fn hidden_line(written: &RepoEntry, suite: &Surroundings<'_>) -> String {
     let line = &written.test_cmd;
     if !(suite.is_thunderdome && written.is_green() && written.protect.is_none()) {
@@ -354,7 +361,7 @@ fn hidden_line(written: &RepoEntry, suite: &Surroundings<'_>) -> String {
     )
 }
 
-/// The build, the linter and the tests, each in a clean copy of its own.
+/// The build, the linter and the tests, each in its own clean copy.
 fn evaluators(written: &RepoEntry, protect: Protect, suite: &Surroundings<'_>) -> Vec<Evaluator> {
     let install = written.install_cmd.clone().map(|command| Install {
         command,
@@ -414,7 +421,7 @@ fn evaluators(written: &RepoEntry, protect: Protect, suite: &Surroundings<'_>) -
 struct Worth {
     tests: f64,
     own_tests: f64,
-    /// Shared by all that judge the code without running it.
+    /// Shared by all evaluators that do not run the code.
     analysis: f64,
 }
 

@@ -1,14 +1,18 @@
-//! Task folders as authors write them: what is read, what is refused and where, and what a
-//! Dockerfile makes without Docker.
+//! Tests of task folders: values, refused features with their positions, and Dockerfiles without
+//! Docker.
 
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_agents::agent::PromptSource;
+use proctor_document::ConfigError;
+use proctor_record::record::TaskKind;
+use proctor_sandbox::Network;
 
 use super::*;
-use crate::config::Settings;
+use crate::{config::Settings, evaluate::VerifierMode, workspace::Recipe};
 
-/// A task's folder with these files beside the ones that every task has.
+/// A task folder with these files in addition to the required ones.
 struct Folder {
     _dir: tempfile::TempDir,
     path: Utf8PathBuf,
@@ -42,7 +46,7 @@ fn load_toml(text: &str) -> Result<Task, ConfigError> {
 }
 
 #[test]
-fn a_task_has_harbors_defaults() {
+fn task_has_the_defaults_of_harbor() {
     let task = load_toml("").unwrap();
     assert_eq!(task.name, "greet");
     assert_eq!(task.description, "Greet");
@@ -54,7 +58,7 @@ fn a_task_has_harbors_defaults() {
         PromptSource::Text("# Greet\nSay hello.\n".to_owned())
     );
     let environment = task.environment().unwrap();
-    assert_eq!(environment.network, None, "unset, which is public");
+    assert_eq!(environment.network, None, "unset means public");
     assert_eq!(environment.build_timeout, Duration::from_mins(10));
     let verifier = task.verifier().unwrap();
     assert_eq!(verifier.mode, VerifierMode::Shared);
@@ -117,11 +121,7 @@ S = "1"
     assert_eq!(environment.memory_mb, Some(2048));
     assert_eq!(environment.storage_mb, Some(10_240));
     assert_eq!(environment.user.as_deref(), Some("1000"));
-    assert_eq!(
-        environment.network,
-        Some(Network::NoNetwork),
-        "the agent's own"
-    );
+    assert_eq!(environment.network, Some(Network::None), "the agent's own");
     assert_eq!(environment.env["A"], "b");
     assert_eq!(environment.env["B"], "$C");
     let verifier = task.verifier().unwrap();
@@ -135,7 +135,7 @@ S = "1"
     }
 }
 
-/// The complaint, and the text of the file that it points at.
+/// The error message, and the text that it points at.
 fn complaint(result: Result<Task, ConfigError>) -> (String, String) {
     let error = result.unwrap_err();
     let fault = &error.faults[0];
@@ -144,91 +144,98 @@ fn complaint(result: Result<Task, ConfigError>) -> (String, String) {
     (fault.message.clone(), at.to_owned())
 }
 
+/// Invalid task files, with a part of the error message and the start of the text that it points at.
+const REFUSED: &[(&str, &str, &str)] = &[
+    ("[[steps]]\nname = \"a\"\n", "several `steps`", "[[steps]]"),
+    ("artifacts = [\"/x\"]\n", "`artifacts`", "[\"/x\"]"),
+    ("schema_version = \"2.0\"\n", "format 2.0", "\"2.0\""),
+    ("[environment]\ngpus = 1\n", "`gpus`", "1"),
+    ("[environment]\ntpu = {type = \"v4\"}\n", "`tpu`", "{type"),
+    (
+        "[environment]\nos = \"windows\"\n",
+        "Windows",
+        "\"windows\"",
+    ),
+    (
+        "[environment]\nskills_dir = \"/s\"\n",
+        "`skills_dir`",
+        "\"/s\"",
+    ),
+    (
+        "[[environment.mcp_servers]]\nname = \"x\"\n",
+        "`mcp_servers`",
+        "[[environment",
+    ),
+    ("[environment]\nmemori_mb = 1\n", "memori_mb", "memori_mb"),
+    (
+        "[environment]\nmemory = \"much\"\n",
+        "`memory` must be a size",
+        "\"much\"",
+    ),
+    (
+        "[environment]\nmemory = \"1G\"\nmemory_mb = 1\n",
+        "`memory_mb` and the old",
+        "\"1G\"",
+    ),
+    (
+        "[environment]\nmemory_mb = 0\n",
+        "`memory_mb` must be at least 1",
+        "0",
+    ),
+    ("[environment]\ncpus = -1\n", "`cpus`", "-1"),
+    ("[environment]\nworkdir = \"app\"\n", "`workdir`", "\"app\""),
+    (
+        "[environment]\ndocker_image = \"\"\n",
+        "`docker_image`",
+        "\"\"",
+    ),
+    (
+        "[environment]\nnetwork_mode = \"allowlist\"\n",
+        "requires `allowed_hosts`",
+        "\"allowlist\"",
+    ),
+    (
+        "[environment]\nallowed_hosts = [\"a\"]\n",
+        "has no effect without",
+        "[\"a\"]",
+    ),
+    (
+        "[environment]\nnetwork_mode = \"open\"\n",
+        "open",
+        "\"open\"",
+    ),
+    ("[agent]\ntimeout_sec = 0\n", "`timeout_sec`", "0"),
+    (
+        "[agent]\ntimeout_sec = \"9\"\n",
+        "expected a number",
+        "\"9\"",
+    ),
+    ("[verifier]\ntimeout_sec = nan\n", "`timeout_sec`", "nan"),
+    (
+        "[verifier.env]\nA = \"${NOT_SET}\"\n",
+        "NOT_SET",
+        "${NOT_SET}",
+    ),
+    ("[task]\nversion = \"1\"\n", "missing key `name`", ""),
+    ("a = 1\na = 2\n", "duplicate", ""),
+    (
+        "[[verifier.collect]]\ncommand = \"x\"\nservice = \"db\"\n",
+        "compose `service`",
+        "\"db\"",
+    ),
+];
+
 #[test]
-fn what_cannot_be_run_or_is_wrong_is_refused_at_its_place() {
-    for (toml, message, at) in [
-        ("[[steps]]\nname = \"a\"\n", "several `steps`", "[[steps]]"),
-        ("artifacts = [\"/x\"]\n", "`artifacts`", "[\"/x\"]"),
-        ("schema_version = \"2.0\"\n", "format 2.0", "\"2.0\""),
-        ("[environment]\ngpus = 1\n", "`gpus`", "1"),
-        ("[environment]\ntpu = {type = \"v4\"}\n", "`tpu`", "{type"),
-        (
-            "[environment]\nos = \"windows\"\n",
-            "Windows",
-            "\"windows\"",
-        ),
-        (
-            "[environment]\nskills_dir = \"/s\"\n",
-            "`skills_dir`",
-            "\"/s\"",
-        ),
-        (
-            "[[environment.mcp_servers]]\nname = \"x\"\n",
-            "`mcp_servers`",
-            "[[environment",
-        ),
-        ("[environment]\nmemori_mb = 1\n", "memori_mb", "memori_mb"),
-        (
-            "[environment]\nmemory = \"much\"\n",
-            "`memory` is no size",
-            "\"much\"",
-        ),
-        (
-            "[environment]\nmemory = \"1G\"\nmemory_mb = 1\n",
-            "both `memory_mb`",
-            "\"1G\"",
-        ),
-        ("[environment]\nmemory_mb = 0\n", "`memory_mb` is 0", "0"),
-        ("[environment]\ncpus = -1\n", "`cpus`", "-1"),
-        ("[environment]\nworkdir = \"app\"\n", "`workdir`", "\"app\""),
-        (
-            "[environment]\ndocker_image = \"\"\n",
-            "`docker_image`",
-            "\"\"",
-        ),
-        (
-            "[environment]\nnetwork_mode = \"allowlist\"\n",
-            "needs `allowed_hosts`",
-            "\"allowlist\"",
-        ),
-        (
-            "[environment]\nallowed_hosts = [\"a\"]\n",
-            "means nothing without",
-            "[\"a\"]",
-        ),
-        (
-            "[environment]\nnetwork_mode = \"open\"\n",
-            "open",
-            "\"open\"",
-        ),
-        ("[agent]\ntimeout_sec = 0\n", "`timeout_sec`", "0"),
-        (
-            "[agent]\ntimeout_sec = \"9\"\n",
-            "expected a number",
-            "\"9\"",
-        ),
-        ("[verifier]\ntimeout_sec = nan\n", "`timeout_sec`", "nan"),
-        (
-            "[verifier.env]\nA = \"${NOT_SET}\"\n",
-            "NOT_SET",
-            "${NOT_SET}",
-        ),
-        ("[task]\nversion = \"1\"\n", "missing key `name`", ""),
-        ("a = 1\na = 2\n", "duplicate", ""),
-        (
-            "[[verifier.collect]]\ncommand = \"x\"\nservice = \"db\"\n",
-            "compose `service`",
-            "\"db\"",
-        ),
-    ] {
-        let (told, place) = complaint(load_toml(toml));
-        assert!(told.contains(message), "{toml}: {told}");
+fn unsupported_and_invalid_values_are_refused_with_positions() {
+    for &(toml, message, at) in REFUSED {
+        let (reported, place) = complaint(load_toml(toml));
+        assert!(reported.contains(message), "{toml}: {reported}");
         assert!(place.starts_with(at), "{toml}: points at {place:?}");
     }
 }
 
 #[test]
-fn files_that_cannot_be_run_are_refused_by_name() {
+fn unsupported_files_are_refused() {
     for (file, message) in [
         (
             "environment/docker-compose.yaml",
@@ -238,14 +245,14 @@ fn files_that_cannot_be_run_are_refused_by_name() {
         ("trajectory.json", "trajectory.json"),
         ("steps/one/instruction.md", "`steps`"),
     ] {
-        let (told, _) = complaint(load(&folder(&[(file, "x")])));
-        assert!(told.contains(message), "{file}: {told}");
+        let (reported, _) = complaint(load(&folder(&[(file, "x")])));
+        assert!(reported.contains(message), "{file}: {reported}");
     }
     for missing in ["tests/test.sh", "environment/Dockerfile", "instruction.md"] {
         let folder = folder(&[]);
         fs_err::remove_file(folder.path.join(missing)).unwrap();
         let error = load(&folder).unwrap_err().to_string();
-        let error = crate::platform::slashed(&error);
+        let error = proctor_record::platform::slashed(&error);
         assert!(error.contains(missing), "{missing}: {error}");
     }
     let empty = folder(&[("instruction.md", "# canary\n\n")]);
@@ -253,12 +260,12 @@ fn files_that_cannot_be_run_are_refused_by_name() {
         load(&empty)
             .unwrap_err()
             .to_string()
-            .contains("asks nothing")
+            .contains("instruction is empty")
     );
 }
 
 #[test]
-fn what_needs_a_container_is_valid_and_says_why_it_cannot_be_run_without() {
+fn task_that_requires_a_container_reports_the_reason() {
     for (files, message, at) in [
         (
             ("task.toml", "[environment]\ndocker_image = \"a:1\"\n"),
@@ -275,11 +282,7 @@ fn what_needs_a_container_is_valid_and_says_why_it_cannot_be_run_without() {
             "`verifier.collect`",
             "[[verifier.collect]]",
         ),
-        (
-            ("tests/Dockerfile", "FROM a\n"),
-            "an environment of its own",
-            "",
-        ),
+        (("tests/Dockerfile", "FROM a\n"), "its own environment", ""),
         (
             ("environment/Dockerfile", "FROM a\nWORKDIR /app\nRUN make\n"),
             "`RUN`",
@@ -287,20 +290,22 @@ fn what_needs_a_container_is_valid_and_says_why_it_cannot_be_run_without() {
         ),
     ] {
         let task = load(&folder(&[files])).unwrap();
-        let error = task.needs_container().expect("it needs a container");
+        let error = task
+            .needs_container()
+            .expect("the task requires a container");
         let fault = &error.faults[0];
         assert!(fault.message.contains(message), "{}", fault.message);
-        assert_eq!(fault.hint.as_deref(), Some("this needs `--sandbox docker`"));
+        assert_eq!(fault.hint.as_deref(), Some("use `--sandbox docker`"));
         let text = error.text.clone().unwrap_or_default();
         let place = text.get(fault.span.start..fault.span.end).unwrap_or("");
         assert!(place.starts_with(at), "{place}");
     }
 }
 
-// Elsewhere there are no modes.
+// Other platforms have no file modes.
 #[cfg(unix)]
 #[test]
-fn the_hash_knows_every_file_and_what_can_be_executed() {
+fn hash_depends_on_all_files_and_executable_bits() {
     use std::os::unix::fs::PermissionsExt;
     let folder = folder(&[]);
     let first = load(&folder).unwrap().config_hash;
@@ -343,7 +348,7 @@ fn collect(root: &Utf8Path, folder: &Utf8Path, found: &mut Vec<String>) {
         } else {
             let text = fs_err::read_to_string(path).unwrap_or_default();
             let below = path.strip_prefix(root).unwrap();
-            let below = crate::platform::slashed(below.as_str());
+            let below = proctor_record::platform::slashed(below.as_str());
             found.push(format!("{below}={text}"));
         }
     }
@@ -352,7 +357,7 @@ fn collect(root: &Utf8Path, folder: &Utf8Path, found: &mut Vec<String>) {
 const HEAD: &str = "FROM a\nWORKDIR /app\n";
 
 #[test]
-fn copy_does_what_docker_does() {
+fn copy_behaves_like_docker() {
     let files = [
         ("a.txt", "A"),
         ("b.txt", "B"),
@@ -390,7 +395,7 @@ fn copy_does_what_docker_does() {
 }
 
 #[test]
-fn what_a_dockerfile_cannot_do_without_docker_is_refused() {
+fn instructions_that_require_docker_are_refused() {
     let files = [("a.txt", "A"), ("b.txt", "B")];
     for (lines, message) in [
         ("RUN make", "`RUN`"),
@@ -405,28 +410,28 @@ fn what_a_dockerfile_cannot_do_without_docker_is_refused() {
         ("COPY <<EOF /app/x\ntext\nEOF", "here-document"),
         ("COPY a.txt /etc/a.txt", "not below the working directory"),
         ("COPY a.txt ../a.txt", "not below the working directory"),
-        ("COPY ../secret .", "leaves the build context"),
-        ("COPY missing .", "there is no `missing`"),
-        ("COPY *.rs ./", "there is no `*.rs`"),
+        ("COPY ../secret .", "outside of the build context"),
+        ("COPY missing .", "`missing` not found"),
+        ("COPY *.rs ./", "`*.rs` not found"),
         ("COPY a.txt b.txt x", "must end with a `/`"),
         ("COPY a.txt", "a source and a destination"),
-        ("COPY \"a .", "has no end"),
-        ("ENV x", "sets no value"),
-        ("WORKDIR", "names no folder"),
+        ("COPY \"a .", "unterminated"),
+        ("ENV x", "has no value"),
+        ("WORKDIR", "has no directory"),
     ] {
-        let told = made(&format!("{HEAD}{lines}\n"), &files).unwrap_err();
-        assert!(told[0].contains(message), "{lines}: {told:?}");
+        let reported = made(&format!("{HEAD}{lines}\n"), &files).unwrap_err();
+        assert!(reported[0].contains(message), "{lines}: {reported:?}");
     }
-    let told = made("FROM a\nCOPY a.txt /a\n", &files).unwrap_err();
-    assert!(told[0].contains("no `WORKDIR`"), "{told:?}");
-    let told = made("", &files).unwrap_err();
-    assert!(told[0].contains("no `FROM`"), "{told:?}");
-    let told = made("FROM a\nRUN x\nRUN y\nUSER z\n", &files).unwrap_err();
-    assert_eq!(told.len(), 3, "each is told: {told:?}");
+    let reported = made("FROM a\nCOPY a.txt /a\n", &files).unwrap_err();
+    assert!(reported[0].contains("`WORKDIR` is missing"), "{reported:?}");
+    let reported = made("", &files).unwrap_err();
+    assert!(reported[0].contains("`FROM` is missing"), "{reported:?}");
+    let reported = made("FROM a\nRUN x\nRUN y\nUSER z\n", &files).unwrap_err();
+    assert_eq!(reported.len(), 3, "one fault each: {reported:?}");
 }
 
 #[test]
-fn a_dockerignore_and_a_repository_are_left_out() {
+fn ignored_files_and_repositories_are_not_copied() {
     let files = [
         (".dockerignore", "*.log\n!keep.log\nbuild\n"),
         ("a.log", ""),
@@ -438,14 +443,14 @@ fn a_dockerignore_and_a_repository_are_left_out() {
     let found = made(&format!("{HEAD}COPY . .\n"), &files).unwrap();
     let names: Vec<&str> = found.iter().map(|f| f.split('=').next().unwrap()).collect();
     assert_eq!(names, [".dockerignore", "Dockerfile", "keep.log", "src/a"]);
-    let told = made(&format!("{HEAD}COPY a.log .\n"), &files).unwrap_err();
-    assert!(told[0].contains("there is no `a.log`"), "{told:?}");
+    let reported = made(&format!("{HEAD}COPY a.log .\n"), &files).unwrap_err();
+    assert!(reported[0].contains("`a.log` not found"), "{reported:?}");
 }
 
-// Elsewhere links need rights.
+// Other platforms require privileges for links.
 #[cfg(unix)]
 #[test]
-fn links_do_not_lead_out() {
+fn links_out_of_the_context_are_refused() {
     let folder = folder(&[("environment/d/f", "x"), ("environment/evil", "x")]);
     let context = folder.path.join("environment");
     let outside = folder.path.join("outside");
@@ -454,7 +459,7 @@ fn links_do_not_lead_out() {
     std::os::unix::fs::symlink("/etc/hosts", context.join("link")).unwrap();
     let read = |text: &str| Recipe::read(text, &context, None, "");
     let faults = read(&format!("{HEAD}COPY link .\n")).unwrap_err();
-    assert!(faults[0].message.contains("leaves the build context"));
+    assert!(faults[0].message.contains("out of the build context"));
     let recipe = read(&format!("{HEAD}COPY d .\nCOPY evil out/evil\n")).unwrap();
     let made = recipe.lay_out(&folder.path.join("made"));
     assert!(made.unwrap_err().to_string().contains("symbolic link"));
@@ -464,7 +469,7 @@ fn links_do_not_lead_out() {
 // Other systems have no modes, and PATH has no colons.
 #[cfg(unix)]
 #[test]
-fn modes_and_variables_come_along() {
+fn modes_and_variables_are_applied() {
     use std::os::unix::fs::PermissionsExt;
     let dockerfile = format!(
         "{HEAD}ENV A=1 PATH=/opt/x:$PATH\nENV B $A-2\nCOPY --chmod=0755 d/ ./\nCOPY --chmod=600 d/f g\n"
@@ -482,7 +487,7 @@ fn modes_and_variables_come_along() {
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .into();
     assert_eq!(env, expect);
-    assert_eq!(environment.env.len(), 1, "as written: for containers");
+    assert_eq!(environment.env.len(), 1, "as written, for containers");
     let into = folder.path.join("out");
     environment.local.as_ref().unwrap().lay_out(&into).unwrap();
     let mode = |name: &str| into.join(name).metadata().unwrap().permissions().mode() & 0o777;

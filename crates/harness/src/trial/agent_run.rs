@@ -1,9 +1,17 @@
-//! Running a trial's agent, and adding what only the harness knows to what its session concluded.
+//! Runs a trial's agent, and adds the harness's own evidence to the conclusion of its session.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use proctor_process::{Capture, CaptureLimits, CapturePaths, Limits, Report};
+use proctor_record::{
+    outcome::{EndedBy, Ending, Outcome},
+    platform,
+    record::{self, Phase, cli::Cli},
+    session::{Conclusion, LogError, McpServer},
+    usage::UsageSource,
+};
+use proctor_sandbox::docker::JobFacts;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -13,40 +21,35 @@ use super::{
 };
 use crate::{
     model_access::{self, KeyAccount},
-    outcome::{EndedBy, Ending, Outcome},
-    platform,
-    record::{self, cli::Cli, run_event::Phase},
-    sandbox::docker::Facts,
-    session::{Conclusion, LogError},
     trial::{
+        contestant::Contestant,
         drive::{Drive, Driven},
         export::CONTEXT_FILE,
     },
-    usage::UsageSource,
 };
 
-/// The signal by which the kernel ends processes.
+/// The signal that the kernel's OOM killer sends.
 const KILLED: i32 = 9;
 /// The signals that end processes from outside: HUP, INT, KILL and TERM.
 const ENDING_SIGNALS: [i32; 4] = [1, 2, 9, 15];
-/// Shells add this to the signal that killed what they ran.
+/// Shells add this number to the signal that killed a program.
 const SHELLS_SIGNAL: i32 = 128;
 /// How long to wait for our own signal after a job-wide signal killed the agent.
 const OWN_SIGNAL_WAIT: Duration = Duration::from_millis(500);
 
-/// The kernel's OOM kills in the job's cgroup. They may be of another trial: only an agent that was
-/// killed counts as their victim.
-fn killed_since(before: u64, ending: &Ending) -> Option<Facts> {
+/// The kernel's OOM kills in the job's cgroup. They may belong to another trial, so only an agent
+/// that was killed counts as a victim.
+fn killed_since(before: u64, ending: &Ending) -> Option<JobFacts> {
     let kills = platform::oom_kills()?.saturating_sub(before);
     let was_killed = ending.signal == Some(KILLED) || ending.code == Some(SHELLS_SIGNAL + KILLED);
-    (kills > 0 && was_killed).then(|| Facts {
+    (kills > 0 && was_killed).then(|| JobFacts {
         oom_kills: Some(kills),
-        ..Facts::default()
+        ..JobFacts::default()
     })
 }
 
 impl Trial<'_> {
-    /// Run the agent to its end.
+    /// Runs the agent to its end.
     pub(super) async fn drive(&mut self, ready: Prepared) -> AgentRun {
         self.phase(Phase::Running);
         let limits = &self.plan.task.limits;
@@ -55,11 +58,16 @@ impl Trial<'_> {
         let argv = ready.launch.argv.clone();
         let stamp = started.strftime("%Y-%m-%dT%H-%M-%S-%3fZ");
         let unknown_key = self.unknown_key();
-        let area = Arc::clone(self.area.as_ref().expect("agents start in one"));
+        let trial_dir = Arc::clone(
+            self.trial_dir
+                .as_ref()
+                .expect("agents start in a trial directory"),
+        );
+        let required_mcp = self.current().agent.required_mcp_servers();
         let drive = Drive {
             cwd: &ready.workdir,
-            room: &self.room,
-            area: &area.path,
+            exec_env: &self.exec_env,
+            trial_dir: &trial_dir.path,
             limits: Limits {
                 wall,
                 idle: limits.idle_timeout,
@@ -81,6 +89,7 @@ impl Trial<'_> {
             socket: ready.socket,
             host: self.context.host,
             log: self.log.as_mut().expect("the log is open until the end"),
+            required_mcp,
             listener: self.context.listener,
             cancel: self.context.cancel,
             unknown_key,
@@ -100,7 +109,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Collect all evidence about the agent's end, decide the outcome, and record both.
+    /// Collects all evidence about the agent's end, decides the outcome, and records both.
     async fn ran(&mut self, driven: Driven, argv: Vec<String>) -> AgentRun {
         let Driven {
             mut conclusion,
@@ -111,6 +120,7 @@ impl Trial<'_> {
             facts,
             repeated,
             tools,
+            mcp_servers,
         } = driven;
         let duration_ms = millis(report.duration);
         let evidence = Evidence {
@@ -119,6 +129,8 @@ impl Trial<'_> {
             time: self.time_evidence(&ending, duration_ms),
             resources: facts.map_or_else(ResourceEvidence::default, |it| self.note_facts(&it)),
             gateway: self.close_models().await,
+            needs_model: self.current().adapter.cli().is_some(),
+            unusable_mcp: self.unusable_mcp(mcp_servers),
             repeated,
             workspace_error: self.bring_workspace_out().await,
             capture_error: capture_error.map(|error| chain(&error)),
@@ -142,6 +154,33 @@ impl Trial<'_> {
             completed_at: Timestamp::now(),
             duration_ms,
         }
+    }
+
+    /// Record the MCP servers that the agent reported. Returns those that it lacks and cannot do without.
+    fn unusable_mcp(&mut self, reported: Option<Vec<McpServer>>) -> Vec<McpServer> {
+        let Some(reported) = reported else {
+            return Vec::new();
+        };
+        let required = self.current().agent.required_mcp_servers();
+        let state = |name: &String| {
+            let found = reported.iter().find(|server| server.name == *name);
+            found.cloned().unwrap_or_else(|| McpServer {
+                name: name.clone(),
+                status: "not reported".to_owned(),
+            })
+        };
+        let unusable = required.iter().map(state);
+        let unusable: Vec<McpServer> = unusable.filter(|server| !server.is_usable()).collect();
+        for McpServer { name, status } in reported.iter().filter(|server| !server.is_usable()) {
+            if !required.contains(name) {
+                let note = format!("the MCP server `{name}` was not usable: {status}");
+                self.record.notes.push(note);
+            }
+        }
+        if self.contestant == Contestant::Primary && !reported.is_empty() {
+            self.record.agent.mcp_servers = Some(reported);
+        }
+        unusable
     }
 
     /// Whether the trial is cancelled. A job-wide signal may kill the agent before our own signal arrives.
@@ -170,13 +209,13 @@ impl Trial<'_> {
         }
     }
 
-    /// Errors about logs that were cut at their limits.
+    /// Errors about logs that were truncated at their limits.
     fn truncations(&self, capture: &Capture) -> Vec<LogError> {
         let limits = &self.plan.task.limits.output;
         let mut errors = Vec::new();
         if capture.truncated() {
             let message = format!(
-                "the terminal log was truncated at {} bytes ({} MB limit); raw/ holds the whole output",
+                "the terminal log was truncated at {} bytes ({} MB limit); raw/ has the complete output",
                 limits.transcript_bytes,
                 limits.transcript_bytes / 1_048_576
             );
@@ -185,7 +224,7 @@ impl Trial<'_> {
         }
         if capture.raw_truncated() {
             let message = format!(
-                "a raw log was cut at {} bytes; the rest was counted",
+                "a raw log was truncated at {} bytes; further bytes were only counted",
                 limits.raw_bytes
             );
             errors.push(LogError::new("RAW_OUTPUT_TRUNCATED", message));
@@ -193,12 +232,12 @@ impl Trial<'_> {
         errors
     }
 
-    /// Note how the process was ended, and what it left behind.
+    /// Notes how the process was ended, and the processes that it left behind.
     fn note_ending(&mut self, outcome: Outcome, ending: &Ending, report: &Report) {
         if ending.ended_by == Some(EndedBy::Session) && outcome == Outcome::Completed {
             self.record
                 .notes
-                .push("the agent's process was ended after it had given its result".to_owned());
+                .push("the agent's process was ended after its result".to_owned());
         }
         for leak in &report.leaked {
             self.record.notes.push(format!(
@@ -208,14 +247,15 @@ impl Trial<'_> {
         }
     }
 
-    /// Cancelled when the agent shows a key that the gateway does not know; never without a gateway.
+    /// Cancelled when the agent sends a key that the gateway does not know; never without a
+    /// gateway.
     fn unknown_key(&self) -> CancellationToken {
         let models = self.models.as_ref();
         models.map_or_else(CancellationToken::new, |models| models.unknown_key.clone())
     }
 
-    /// Compare the agent's own figures with the gateway's. An agent without any has the gateway's
-    /// in its log.
+    /// Compares the agent's own figures with the gateway's. An agent without figures gets the
+    /// gateway's in its log.
     fn compare_accounts(&mut self, conclusion: &mut Conclusion) {
         let Some(record) = &mut self.record.gateway else {
             return;
@@ -226,7 +266,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Record what the session says about the agent's work, over all iterations.
+    /// Records the session's data about the agent's work, over all iterations.
     fn note_session(&mut self, conclusion: &Conclusion, tools: BTreeSet<String>) {
         let record = &mut self.record;
         let before = if record.iterations.is_empty() {
@@ -236,7 +276,7 @@ impl Trial<'_> {
         };
         let took = conclusion.times.duration_ms;
         record.session_ms = before.zip(took).map(|(before, took)| before + took);
-        // A final account without a tool call says that there was none; other silence says nothing.
+        // Without tool calls, a final account means zero; otherwise the number is unknown.
         let usage = conclusion.usage.as_ref();
         let is_final = usage.is_some_and(|usage| usage.source == UsageSource::ResultEvent);
         if tools.is_empty() && !is_final && record.tools_used.is_none() {
@@ -247,7 +287,7 @@ impl Trial<'_> {
         record.tools_used = Some(all.into_iter().collect());
     }
 
-    /// Close the agent's way to the models and record the gateway's account.
+    /// Closes the agent's access to models and records the gateway's account.
     async fn close_models(&mut self) -> Option<GatewayEvidence> {
         let (all, own) = (self.context.models?, self.models.take()?);
         let shows_unknown_key = own.unknown_key.is_cancelled();
@@ -274,8 +314,8 @@ impl Trial<'_> {
         Some(evidence)
     }
 
-    /// Record what the container's engine knows about memory and disk.
-    fn note_facts(&mut self, facts: &Facts) -> ResourceEvidence {
+    /// Records the engine's data about memory and disk.
+    fn note_facts(&mut self, facts: &JobFacts) -> ResourceEvidence {
         let mut has_memory_limit = false;
         if let record::SandboxRecord::Docker(record) = &mut self.record.sandbox {
             record.peak_memory_bytes = facts.peak_memory_bytes;
@@ -289,7 +329,8 @@ impl Trial<'_> {
         }
     }
 
-    /// Copy the workspace of a task that brings its own files out of the container. Returns why that failed.
+    /// Copies the workspace of a task with its own files out of the container. Returns the error if
+    /// that failed.
     async fn bring_workspace_out(&self) -> Option<String> {
         self.docker()?;
         self.plan.task.environment()?;
@@ -307,7 +348,7 @@ impl Trial<'_> {
         self.current().adapter.cli().map_or(other, of)
     }
 
-    /// The result of a trial whose agent was not started.
+    /// The result of a trial whose agent did not start.
     pub(super) fn not_run(&self, outcome: Outcome, code: &str, message: String) -> AgentRun {
         let evidence = Evidence::of(outcome, self.context.cancelled());
         let decision = evidence::outcome(&evidence, vec![LogError::new(code, message)]);

@@ -1,4 +1,4 @@
-//! A trial in a container: its image, what of this machine it sees, and how its files come out.
+//! A trial in a container: its image, its mounts, and the export of its files.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -8,58 +8,59 @@ use std::{
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use proctor_process::Relay;
-
-use super::{Contestant, Trial, TrialError, chain, prepare::NotRun};
-use crate::{
-    area::Area,
-    availability,
+use proctor_record::{
     fs::dir,
-    model_access,
     outcome::Outcome,
-    packages::{self, InstalledPackage, PythonVersion},
     platform,
     record::{
         ContainerRecord, SandboxRecord,
         cli::{Cli, Installed},
     },
-    sandbox::{
-        Access, DockerRoom, DockerSandbox, Network, ResourceLimits, Rights, Room, RoomSpec,
-        Sandbox, View,
-        docker::{EngineError, Image, Network as EngineNetwork},
-    },
-    task::{self, Environment},
-    workspace::source::Source,
+};
+use proctor_sandbox::{
+    Access, ContainerEnv, DockerSandbox, ExecEnv, ExecEnvSpec, Mount, Network, Privileges,
+    ResourceLimits, Sandbox, availability,
+    docker::{EngineError, Image, Network as EngineNetwork},
+    packages::{self, InstalledPackage, PythonVersion},
+    trial_dir::TrialDir,
 };
 
-/// Where the workspace of a repo's task is seen.
+use super::{Contestant, Trial, TrialError, chain, prepare::NotRun};
+use crate::{
+    model_access,
+    workspace::source::Source,
+    workspace::{Environment, Image as TaskImage},
+};
+
+/// The path of a repo task's workspace in the container.
 const WORKSPACE: &str = "/workspace";
-/// The socket of agents that connect to their driver.
+/// The socket for agents that connect to their driver.
 pub(super) const CONTROL_SOCKET: &str = "control.sock";
-/// The port in containers from which that is reached.
+/// The address of that socket in containers.
 pub(super) const CONTROL_INSIDE: SocketAddr = SocketAddr::new(
     IpAddr::V4(Ipv4Addr::LOCALHOST),
     model_access::PORT_INSIDE + 1,
 );
-/// Where the agent's HOME is seen.
+/// The path of the agent's HOME in the container.
 pub(super) const HOME: &str = "/proctor/home";
-/// Where the trial's own files are seen.
+/// The path of the trial's scratch directory in the container.
 const SCRATCH: &str = "/proctor/scratch";
-/// The agent's user if Proctor runs as root and the image has no user.
+/// The agent's user id if Proctor runs as root and the image has no user.
 const AGENT: u32 = 1000;
-/// How long a program may take to tell its version or its options: the first time its files are
-/// read, on a machine that has much to do.
+/// The timeout for a program that prints its version or options: its files may have to be read from
+/// a slow disk.
 const ASKED: Duration = Duration::from_mins(2);
 
-/// A container that was made for a trial, and what the record says about it.
+/// A container of a trial, and its data for the record.
 pub(super) struct Made {
-    room: DockerRoom,
+    exec_env: ContainerEnv,
     reach: Network,
     user: Option<String>,
     limits: ResourceLimits,
 }
 
 impl Trial<'_> {
-    /// The engine, when the trial runs in a container.
+    /// The container engine, if the trial runs in a container.
     pub(super) fn docker(&self) -> Option<&DockerSandbox> {
         match self.context.sandbox {
             Sandbox::Local => None,
@@ -67,15 +68,15 @@ impl Trial<'_> {
         }
     }
 
-    /// The image that the trial runs in; `None` without containers.
+    /// The trial's image; `None` without containers.
     pub(super) async fn image(&mut self) -> Result<Option<Image>, NotRun> {
         let Some(docker) = self.docker() else {
             return Ok(None);
         };
         let environment = self.plan.task.environment();
         let (name, image) = match environment.map(|environment| &environment.image) {
-            Some(task::Image::Named(name)) => (name.clone(), docker.image(name).await),
-            Some(task::Image::Build {
+            Some(TaskImage::Named(name)) => (name.clone(), docker.image(name).await),
+            Some(TaskImage::Build {
                 context,
                 dockerfile,
             }) => {
@@ -83,7 +84,7 @@ impl Trial<'_> {
                 let keep = |line: &str| said.push_str(line);
                 let limit = environment.map(|environment| environment.build_timeout);
                 let image = docker.build(context, dockerfile, limit, keep).await;
-                // The log helps those who read it; the image does not depend on it.
+                // The build log is only informative.
                 let _ = fs::write(self.artifacts.join("build.log"), said);
                 (context.to_string(), image)
             }
@@ -108,6 +109,7 @@ impl Trial<'_> {
             record.image_id.clone_from(&image.id);
             record.image_digest.clone_from(&image.digest);
         }
+        self.find_image(&record);
         self.record.sandbox = SandboxRecord::Docker(Box::new(record));
         let is_tasks = environment.is_some();
         let image = image.map_err(|error| match error {
@@ -117,7 +119,21 @@ impl Trial<'_> {
         Ok(Some(image?))
     }
 
-    /// The CLI of a contestant in the image, or the one that was installed beside the image.
+    /// Add a named image to the definition of the task or agent that brings it. One that is built is known by its recipe.
+    fn find_image(&mut self, container: &ContainerRecord) {
+        let environment = self.plan.task.environment();
+        let definition = match environment.map(|it| &it.image) {
+            Some(TaskImage::Build { .. }) => return,
+            Some(TaskImage::Named(_)) => &mut self.record.task.definition,
+            None => &mut self.record.agent.definition,
+        };
+        let id = Some(&container.image_id).filter(|id| !id.is_empty());
+        if let (Some(definition), Some(id)) = (definition, container.image_digest.as_ref().or(id)) {
+            definition.find("image", id);
+        }
+    }
+
+    /// The CLI of a contestant in the image, or the one that was installed next to it.
     pub(super) async fn installed_in(
         &self,
         image: &Image,
@@ -133,22 +149,22 @@ impl Trial<'_> {
             Some(package) => packages::inside(contestant.index()).join(&package.program),
         };
         let ask = Box::pin(async {
-            let mut spec = RoomSpec::plain(image.clone());
-            spec.view
-                .extend(package.map(|package| package_view(contestant, package)));
-            let room = docker.room(spec).await?;
+            let mut spec = ExecEnvSpec::plain(image.clone());
+            spec.mounts
+                .extend(package.map(|package| package_mount(contestant, package)));
+            let exec_env = docker.exec_env(spec).await?;
             let version = [&[program.as_str()], cli.version_args].concat();
-            let Some(version) = room.ask(&version, ASKED).await? else {
+            let Some(version) = exec_env.ask(&version, ASKED).await? else {
                 return Ok(None);
             };
             let version = availability::version_in(&version);
             if version.is_none() && package.is_some() {
-                // The shell that starts it is there, and it is not.
+                // The shell works, but the program does not exist.
                 return Ok(None);
             }
             let help = [&[program.as_str()], cli.help_args].concat();
-            let help = room.ask(&help, ASKED).await?.unwrap_or_default();
-            room.container.remove().await?;
+            let help = exec_env.ask(&help, ASKED).await?.unwrap_or_default();
+            exec_env.container.remove().await?;
             Ok(Some(Installed {
                 path: program.clone(),
                 version,
@@ -163,15 +179,15 @@ impl Trial<'_> {
         found.map_err(failed)
     }
 
-    /// The version of Python in the image; `None` when there is none.
+    /// The version of Python in the image, if any.
     pub(super) async fn python_in(&self, image: &Image) -> Result<Option<PythonVersion>, NotRun> {
         let Some(docker) = self.docker() else {
             return Ok(None);
         };
         let ask = Box::pin(async {
-            let room = docker.room(RoomSpec::plain(image.clone())).await?;
-            let said = room.ask(&["python3", "--version"], ASKED).await?;
-            room.container.remove().await?;
+            let exec_env = docker.exec_env(ExecEnvSpec::plain(image.clone())).await?;
+            let said = exec_env.ask(&["python3", "--version"], ASKED).await?;
+            exec_env.container.remove().await?;
             Ok(said.map(|said| Installed {
                 path: "python3".into(),
                 version: Some(said),
@@ -183,26 +199,24 @@ impl Trial<'_> {
         Ok(said.and_then(|said| PythonVersion::parse(&said)))
     }
 
-    /// Make the container that sees `workspace`, or for a task that brings its own files, one
-    /// whose working directory becomes the workspace.
-    pub(super) async fn make_room(
+    /// Creates the container with `workspace` mounted, or, for a task with its own files, one whose
+    /// working directory becomes the workspace.
+    pub(super) async fn make_exec_env(
         &self,
         image: &Image,
-        area: &Area,
+        trial_dir: &TrialDir,
         workspace: Option<&Utf8Path>,
     ) -> Result<Made, NotRun> {
-        let docker = self
-            .docker()
-            .expect("there is an image only with an engine");
+        let docker = self.docker().expect("an image requires an engine");
         let environment = self.plan.task.environment();
-        let mut view = vec![
-            View {
-                host: area.home.clone(),
+        let mut mounts = vec![
+            Mount {
+                host: trial_dir.home.clone(),
                 inside: HOME.into(),
                 access: Access::Write,
             },
-            View {
-                host: area.scratch.clone(),
+            Mount {
+                host: trial_dir.scratch.clone(),
                 inside: SCRATCH.into(),
                 access: Access::Write,
             },
@@ -210,32 +224,32 @@ impl Trial<'_> {
         for contestant in self.contestants() {
             let package = self.tools.get(&contestant);
             let package = package.and_then(|tools| tools.package.as_ref());
-            view.extend(package.map(|package| package_view(contestant, package)));
-            view.extend(self.script_view(area, contestant)?);
+            mounts.extend(package.map(|package| package_mount(contestant, package)));
+            mounts.extend(self.script_mount(trial_dir, contestant)?);
         }
-        view.extend(workspace.map(|path| View {
+        mounts.extend(workspace.map(|path| Mount {
             host: path.to_owned(),
             inside: WORKSPACE.into(),
             access: Access::Write,
         }));
-        let rights = match environment {
-            Some(environment) => Rights::Usual {
+        let privileges = match environment {
+            Some(environment) => Privileges::Usual {
                 user: environment.user.clone().or_else(|| image.user.clone()),
             },
-            None => Rights::Hardened {
+            None => Privileges::Hardened {
                 user: self.agent_user(image),
             },
         };
         let reach = self.reach();
         let limits = limits(docker.settings.limits, environment);
-        let user = match &rights {
-            Rights::Hardened { user } => Some(user.clone()),
-            Rights::Usual { user } => user.clone(),
+        let user = match &privileges {
+            Privileges::Hardened { user } => Some(user.clone()),
+            Privileges::Usual { user } => user.clone(),
         };
-        let room = docker.room(RoomSpec {
+        let exec_env = docker.exec_env(ExecEnvSpec {
             image: image.clone(),
-            view,
-            rights,
+            mounts,
+            privileges,
             network: match reach {
                 Network::Open => EngineNetwork::Open,
                 _ => EngineNetwork::None,
@@ -246,29 +260,29 @@ impl Trial<'_> {
                 .map(Into::into),
             sockets: self
                 .ways_out()
-                .map(|relays| (model_access::sockets(&area.path), relays)),
+                .map(|relays| (model_access::sockets(&trial_dir.path), relays)),
         });
         Ok(Made {
-            room: room.await.map_err(failed)?,
+            exec_env: exec_env.await.map_err(failed)?,
             reach,
             user,
             limits,
         })
     }
 
-    /// Work in this container from now on.
+    /// Uses this container from now on.
     pub(super) fn enter(&mut self, made: Made) {
         if let SandboxRecord::Docker(record) = &mut self.record.sandbox {
             made.reach.as_str().clone_into(&mut record.network);
             record.user = made.user;
             record.limits = made.limits.into();
-            let by = made.room.container.disk_limit();
+            let by = made.exec_env.container.disk_limit();
             record.disk_limit = by.map(|by| by.as_str().to_owned());
         }
-        self.room = Room::Docker(Box::new(made.room));
+        self.exec_env = ExecEnv::Docker(Box::new(made.exec_env));
     }
 
-    /// The ports of the container that lead to us.
+    /// The ports of the container that are forwarded to Proctor.
     fn ways_out(&self) -> Option<Vec<Relay>> {
         let mut relays = Vec::new();
         if self.models.is_some() {
@@ -286,25 +300,24 @@ impl Trial<'_> {
         (!relays.is_empty()).then_some(relays)
     }
 
-    /// The trial's network: that of the suite, else of the task.
+    /// The trial's network: the suite's, else the task's.
     pub(super) fn reach(&self) -> Network {
         let asked = self.docker().map(|docker| &docker.settings.network);
         let refuses_gateway = self
             .docker()
             .is_some_and(|docker| docker.settings.refuses_gateway);
         let task = self.plan.task.environment();
-        match (asked, task.map(|environment| &environment.network)) {
+        match (asked, task) {
             (Some(Some(asked)), _) => asked.clone(),
-            (None, _) | (_, Some(None | Some(task::Network::Public))) => Network::Open,
-            // Without a gateway there is no other way to a model.
+            (None, _) => Network::Open,
+            (_, Some(environment)) => environment.network.clone().unwrap_or(Network::Open),
+            // Without a gateway an open network is the only access to models.
             (_, None) if refuses_gateway && self.context.models.is_none() => Network::Open,
             (_, None) => Network::Gateway,
-            (_, Some(Some(task::Network::NoNetwork))) => Network::None,
-            (_, Some(Some(task::Network::Allowlist(hosts)))) => Network::Allowlist(hosts.clone()),
         }
     }
 
-    /// The user that works in a repo's workspace: never root, so that what it may do is little.
+    /// The user of a repo task's workspace: never root, to limit its privileges.
     fn agent_user(&self, image: &Image) -> String {
         if let Some(uid) = platform::OWNER_IN_ARCHIVES {
             return format!("{uid}:{uid}");
@@ -318,10 +331,10 @@ impl Trial<'_> {
         format!("{uid}:{uid}")
     }
 
-    /// Gives these files and directories to the user in the container.
+    /// Changes the owner of these files and directories to the user in the container.
     pub(super) async fn hand_over(&self, all: &[&Utf8Path]) -> Result<(), NotRun> {
-        let (SandboxRecord::Docker(record), Room::Docker(room)) =
-            (&self.record.sandbox, &self.room)
+        let (SandboxRecord::Docker(record), ExecEnv::Docker(exec_env)) =
+            (&self.record.sandbox, &self.exec_env)
         else {
             return Ok(());
         };
@@ -330,8 +343,8 @@ impl Trial<'_> {
         };
         let mut uid = user.split(':').next().and_then(|uid| uid.parse().ok());
         if uid.is_none() {
-            // Only the image knows who bears a name.
-            let said = room.ask(&["id", "-u"], ASKED).await.map_err(failed)?;
+            // User names are defined in the image.
+            let said = exec_env.ask(&["id", "-u"], ASKED).await.map_err(failed)?;
             uid = said.and_then(|said| said.trim().parse().ok());
         }
         let Some(uid) = uid else {
@@ -343,7 +356,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// The files of a task's image, as they are before the agent.
+    /// The files of a task's image, before the agent runs.
     pub(super) async fn files_of_image(&mut self) -> Result<Source, NotRun> {
         let path = self.private.join("files");
         fs::create_dir_all(&path)?;
@@ -351,48 +364,49 @@ impl Trial<'_> {
         Ok(Source::Folder { path })
     }
 
-    /// Bring the working directory of the container to `to`.
+    /// Copies the working directory of the container to `to`.
     pub(super) async fn bring_out(&self, to: &Utf8Path) -> Result<(), EngineError> {
-        match &self.room {
-            Room::Docker(room) => {
+        match &self.exec_env {
+            ExecEnv::Docker(exec_env) => {
                 let from = self.workdir();
-                room.container
+                exec_env
+                    .container
                     .download(from.as_str(), to.as_std_path())
                     .await
             }
-            Room::Local => Ok(()),
+            ExecEnv::Local => Ok(()),
         }
     }
 
-    /// Begin to remove the container of a repo's task: its files are outside, and judges have
-    /// containers of their own.
+    /// Starts to remove the container of a repo task: its files are outside, and judges have their
+    /// own containers.
     pub(super) fn dismiss(&self) {
         let is_local = self.docker().is_some_and(|docker| docker.engine.is_local());
-        if let (true, Room::Docker(room), None) =
-            (is_local, &self.room, self.plan.task.environment())
+        if let (true, ExecEnv::Docker(exec_env), None) =
+            (is_local, &self.exec_env, self.plan.task.environment())
         {
-            room.container.dismiss();
+            exec_env.container.dismiss();
         }
     }
 
-    /// Remove the container. Should that fail, the next run sweeps it.
+    /// Removes the container. If that fails, the next run removes it.
     pub(super) async fn leave(&mut self) {
-        if let Room::Docker(room) = std::mem::replace(&mut self.room, Room::Local)
-            && let Err(error) = room.container.remove().await
+        if let ExecEnv::Docker(exec_env) = std::mem::replace(&mut self.exec_env, ExecEnv::Local)
+            && let Err(error) = exec_env.container.remove().await
         {
             self.record.notes.push(chain(&error));
         }
     }
 
-    /// Where the agent works, as it is seen inside.
+    /// The agent's working directory, as a path inside its environment.
     pub(super) fn workdir(&self) -> Utf8PathBuf {
-        match (&self.room, self.plan.task.environment()) {
-            (Room::Docker(room), Some(environment)) => environment
+        match (&self.exec_env, self.plan.task.environment()) {
+            (ExecEnv::Docker(exec_env), Some(environment)) => environment
                 .workdir
                 .clone()
-                .unwrap_or_else(|| room.image.workdir.clone().into()),
-            (Room::Docker(_), None) => WORKSPACE.into(),
-            (Room::Local, _) => self
+                .unwrap_or_else(|| exec_env.image.workdir.clone().into()),
+            (ExecEnv::Docker(_), None) => WORKSPACE.into(),
+            (ExecEnv::Local, _) => self
                 .workspace
                 .as_ref()
                 .map_or_else(Utf8PathBuf::new, |workspace| workspace.path().to_owned()),
@@ -400,16 +414,16 @@ impl Trial<'_> {
     }
 }
 
-/// A CLI that was installed for a contestant, as containers see it.
-fn package_view(contestant: Contestant, package: &InstalledPackage) -> View {
-    View {
+/// The mount of a CLI that was installed for a contestant.
+fn package_mount(contestant: Contestant, package: &InstalledPackage) -> Mount {
+    Mount {
         host: package.folder.clone(),
         inside: packages::inside(contestant.index()),
         access: Access::Shared,
     }
 }
 
-/// The values of the suite, else of the task.
+/// The limits of the suite, else of the task.
 fn limits(asked: ResourceLimits, environment: Option<&Environment>) -> ResourceLimits {
     let task = environment.map_or_else(ResourceLimits::default, |environment| ResourceLimits {
         cpus: environment.cpus,
@@ -425,7 +439,7 @@ fn limits(asked: ResourceLimits, environment: Option<&Environment>) -> ResourceL
     }
 }
 
-/// An image that is not there. Without the agent's own no trial of that agent can run.
+/// The error for a missing image. Without the agent's own image no trial of that agent can run.
 fn missing(error: &EngineError, is_tasks: bool) -> NotRun {
     let hint = error.hint().unwrap_or_default();
     NotRun::Infrastructure {
@@ -439,8 +453,8 @@ fn missing(error: &EngineError, is_tasks: bool) -> NotRun {
     }
 }
 
-/// An engine that does not play along says nothing about the agent.
-#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` gives")]
+/// The infrastructure failure of an engine error.
+#[expect(clippy::needless_pass_by_value, reason = "the signature for `map_err`")]
 pub(super) fn failed(error: EngineError) -> NotRun {
     NotRun::Infrastructure {
         outcome: Outcome::Sandbox,

@@ -1,13 +1,12 @@
-//! The contestants of a trial: its agent, and the fallback that takes over from it.
+//! The contestants of a trial: its agent, and the fallback.
+
+use proctor_agents::agent::{Adapter, Agent};
+use proctor_record::record::cli::Installed;
+use proctor_sandbox::packages::{InstalledPackage, Package};
 
 use super::Trial;
-use crate::{
-    agent::{Adapter, Agent},
-    packages::{InstalledPackage, Package},
-    record::cli::Installed,
-};
 
-/// The agent of a trial, or the one that takes over from it.
+/// The agent of a trial, or its fallback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Contestant {
     Primary,
@@ -15,7 +14,7 @@ pub(super) enum Contestant {
 }
 
 impl Contestant {
-    /// The number in the names of its folders.
+    /// The number in the names of its directories.
     pub(super) fn index(self) -> usize {
         match self {
             Contestant::Primary => 0,
@@ -24,15 +23,15 @@ impl Contestant {
     }
 }
 
-/// The CLI of a contestant, for those that have one.
+/// The CLI of a contestant, if it has one.
 #[derive(Default)]
 pub(super) struct AgentTools {
     pub(super) cli: Option<Installed>,
-    /// Where it is, when it was installed for this.
+    /// The installed package, if the CLI was installed for this run.
     pub(super) package: Option<InstalledPackage>,
 }
 
-/// What the plan says about a contestant.
+/// A contestant's part of the plan.
 #[derive(Clone, Copy)]
 pub(super) struct ContestantPlan<'a> {
     pub(super) adapter: &'static dyn Adapter,
@@ -41,12 +40,12 @@ pub(super) struct ContestantPlan<'a> {
 }
 
 impl<'a> Trial<'a> {
-    /// The plan of the contestant at work.
+    /// The plan of the current contestant.
     pub(super) fn current(&self) -> ContestantPlan<'a> {
         self.plan_of(self.contestant)
     }
 
-    /// The CLI of the contestant at work.
+    /// The CLI of the current contestant.
     pub(super) fn current_cli(&self) -> Option<&Installed> {
         self.tools.get(&self.contestant)?.cli.as_ref()
     }

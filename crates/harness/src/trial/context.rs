@@ -1,51 +1,48 @@
-//! The context of a trial: what its run provides, and why it may be cancelled.
+//! The context of a trial: the resources of its run, and the cause of a cancellation.
 
 use std::sync::OnceLock;
 
 use camino::Utf8Path;
+use proctor_record::{
+    outcome::Outcome,
+    record::{
+        Listener,
+        lease::{Lease, Standing},
+    },
+};
+use proctor_sandbox::{Sandbox, host::Host};
 use tokio_util::sync::CancellationToken;
 
 use super::evidence::Cancelled;
-use crate::{
-    config::KeepWorkspace,
-    host::Host,
-    model_access::Models,
-    outcome::Outcome,
-    record::{
-        lease::{Lease, Standing},
-        run_event::Listener,
-    },
-    sandbox::Sandbox,
-    workspace::Bases,
-};
+use crate::{config::KeepWorkspace, model_access::Models, workspace::Bases};
 
 /// The run's data for a trial.
 pub struct Context<'a> {
-    /// The machine.
+    /// The host.
     pub host: &'a Host,
-    /// Where it executes.
+    /// The sandbox.
     pub sandbox: &'a Sandbox,
-    /// How agents reach models; `None` when they do so by themselves.
+    /// How agents access models; `None` if they connect to providers directly.
     pub models: Option<&'a Models>,
-    /// Variables that the agent gets as they are.
+    /// Variables that the agent gets unchanged.
     pub pass_through: &'a [String],
-    /// Whether its workspace is kept.
+    /// Whether the workspace is kept.
     pub keep_workspace: KeepWorkspace,
-    /// The gateway that judges ask models through; `None` when none does.
+    /// The gateway for models as judges, if any.
     pub judges: Option<&'a Models>,
-    /// Where answers of judges are kept from run to run.
+    /// The directory of the judges' answer cache, which all runs share.
     pub cache: &'a Utf8Path,
     /// The source of workspaces.
     pub bases: &'a Bases,
     /// The id of the run.
     pub run_id: &'a str,
-    /// The trial's own folder in the run's.
+    /// The trial's directory in the run's directory.
     pub folder: &'a Utf8Path,
     /// The event callback.
     pub listener: &'a Listener<'a>,
-    /// Cancelled when the run is.
+    /// The cancellation token of the run.
     pub cancel: &'a CancellationToken,
-    /// Why it is cancelled, when that is not somebody's wish.
+    /// The cause of a cancellation other than by the user.
     pub cause: &'a Cause<'a>,
 }
 
@@ -60,7 +57,7 @@ impl Context<'_> {
     }
 }
 
-/// Why a trial is cancelled, when it is not by the user's wish.
+/// The cause of a cancellation other than by the user.
 #[derive(Debug, Default)]
 pub struct Cause<'a> {
     outcome: OnceLock<Outcome>,
@@ -68,7 +65,7 @@ pub struct Cause<'a> {
 }
 
 impl<'a> Cause<'a> {
-    /// The cause of a trial that another process may take over.
+    /// The cause for a trial that another process can take over.
     pub fn of(lease: &'a Lease) -> Cause<'a> {
         Cause {
             outcome: OnceLock::new(),
@@ -76,19 +73,19 @@ impl<'a> Cause<'a> {
         }
     }
 
-    /// Set the outcome of the interrupted trial, before cancelling it.
+    /// Sets the outcome of the interrupted trial, before cancelling it.
     pub fn set(&self, outcome: Outcome) {
-        // The first cause counts.
+        // Only the first cause is kept.
         let _ = self.outcome.set(outcome);
     }
 
-    /// Whether another process has the trial: its folder is at our path and is not ours any more.
+    /// Whether another process has the trial: the directory at this path is no longer ours.
     pub(super) fn is_lost(&self) -> bool {
         let standing = self.lease.map(Lease::standing);
         matches!(standing, Some(Ok(Standing::Lost)))
     }
 
-    /// Whether the trial is cancelled for good, and not run again.
+    /// Whether the trial is cancelled permanently and not run again.
     pub(super) fn is_final(&self) -> bool {
         self.outcome.get().is_some()
     }

@@ -1,33 +1,32 @@
-//! Drives one launched agent to its end: its output goes to disk and to the session, the
-//! session's replies go back, and limits and cancellation end it.
+//! Drives one launched agent to its end: writes its output to disk and to the session, sends the
+//! session's replies, and enforces limits and cancellation.
 
 use std::{collections::BTreeSet, io, path::Path, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_agents::agent::{Input, Launch, Terminal};
 use proctor_process::{
     Capture, CaptureError, CaptureLimits, CapturePaths, Command, EndReason, Event, Limits, Line,
     Lines, Output, Report, Status, Stdin, Stream,
+};
+use proctor_record::{
+    fs::beneath::UntrustedDir,
+    outcome::{EndedBy, Ending},
+    record::{self, COLLECTED_DIR, Listener},
+    session::{Conclusion, McpServer, Session, SessionEvent, SessionHost, Source},
+    transcript::LogWriter,
+};
+use proctor_sandbox::{
+    ExecEnv, Running, StartError,
+    docker::{EngineError, JobFacts},
+    host::Host,
 };
 use tempfile::NamedTempFile;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    agent::{Input, Launch, Terminal},
     config::ProgressLimits,
-    fs::beneath::UntrustedDir,
-    host::Host,
-    outcome::{EndedBy, Ending},
-    record::{
-        COLLECTED_DIR,
-        run_event::{Listener, RunEvent},
-    },
-    sandbox::{
-        Room, Running, StartError,
-        docker::{EngineError, Facts},
-    },
-    session::{Conclusion, Session, SessionEvent, SessionHost, Source},
-    transcript::LogWriter,
     trial::{
         socket::{Socket, SocketEvent},
         stuck::Progress,
@@ -39,43 +38,45 @@ const PTY_SIZE: Output = Output::Pty {
     rows: 50,
 };
 
-/// The largest file that is collected. Sessions see it whole.
+/// The maximum size of a collected file. Sessions get it as a whole.
 const MAX_COLLECTED: u64 = 64 << 20;
 
-/// Names of tools beyond so many are not kept: an agent may make them up.
+/// The maximum number of recorded tool names: an agent may invent them.
 const MOST_TOOLS: usize = 500;
 
 /// The context for driving an agent.
 pub struct Drive<'a> {
-    /// Where it works, as it sees it.
+    /// The agent's working directory, as a path inside its environment.
     pub cwd: &'a Utf8Path,
-    /// Where it runs.
-    pub room: &'a Room,
-    /// The trial's own folder: files that the agent leaves are below it.
-    pub area: &'a Utf8Path,
-    /// Its limits.
+    /// The environment of the agent.
+    pub exec_env: &'a ExecEnv,
+    /// The trial's directory, which contains the files of the agent.
+    pub trial_dir: &'a Utf8Path,
+    /// The limits of the process.
     pub limits: Limits,
-    /// When it is ended for not getting on.
+    /// When the agent is ended for making no progress.
     pub progress: ProgressLimits,
-    /// Where its output goes.
+    /// The files for its output.
     pub paths: CapturePaths,
-    /// How much of its output goes there.
+    /// The size limits of its output.
     pub capture: CaptureLimits,
-    /// The socket that it connects to.
+    /// The socket that the agent connects to.
     pub socket: Option<Socket>,
-    /// The machine.
+    /// The host.
     pub host: &'a Host,
-    /// The log that its session is written to.
+    /// The log of the session.
     pub log: &'a mut LogWriter<NamedTempFile>,
+    /// The MCP servers that the agent cannot do without.
+    pub required_mcp: &'a [String],
     /// The event callback.
     pub listener: &'a Listener<'a>,
-    /// Cancelled when the run is.
+    /// The cancellation token of the run.
     pub cancel: &'a CancellationToken,
-    /// Cancelled when its key is not one that the gateway knows: it would try again in vain.
+    /// Cancelled when the agent's key is unknown to the gateway: retries would be in vain.
     pub unknown_key: CancellationToken,
 }
 
-/// The result.
+/// The result of driving an agent.
 pub struct Driven {
     /// The conclusion of the session.
     pub conclusion: Conclusion,
@@ -85,47 +86,44 @@ pub struct Driven {
     pub report: Report,
     /// The captured output.
     pub capture: Capture,
-    /// Why not everything that was captured is on disk.
+    /// Why captured output is missing on disk.
     pub capture_error: Option<CaptureError>,
-    /// The data of a container's engine.
-    pub facts: Option<Facts>,
-    /// The repeated action, if that stopped it.
+    /// The data of the container engine.
+    pub facts: Option<JobFacts>,
+    /// The repeated action, if it ended the agent.
     pub repeated: Option<String>,
-    /// The names of the tools that it used.
+    /// The names of the tools that the agent used.
     pub tools: BTreeSet<String>,
+    /// The MCP servers that it reported.
+    pub mcp_servers: Option<Vec<McpServer>>,
 }
 
 /// Why an agent could not be driven.
 #[derive(Debug, thiserror::Error)]
 pub enum DriveError {
-    /// It could not be started.
-    #[error("the agent could not be started")]
+    /// The agent could not be started.
+    #[error("cannot start the agent")]
     Start(#[from] StartError),
-    /// The place where it ran is gone, and it with it.
+    /// The environment was lost, and the agent with it.
     #[error(transparent)]
     Lost(#[from] EngineError),
-    /// Its output has nowhere to go.
+    /// The output could not be written.
     #[error(transparent)]
     Capture(#[from] CaptureError),
 }
 
 impl Drive<'_> {
-    /// Start the agent and see it through.
+    /// Starts the agent and drives it to its end.
     pub async fn run(mut self, launch: Launch) -> Result<Driven, DriveError> {
         let mut capture = Capture::create(self.paths.clone(), self.capture)?;
         let deadline = launch.message_deadline;
-        let collected: Vec<Utf8PathBuf> = launch
-            .collect
-            .iter()
-            .map(|path| self.room.outside(path))
-            // A path that only the container has is another file here.
-            .filter(|path| path.starts_with(self.area) || matches!(self.room, Room::Local))
-            .collect();
+        let collected = self.collected(&launch);
         let command = self.command(&launch);
-        let progress = Progress::begin(self.progress, self.room, self.cwd).await;
-        let desk = Desk::new(self.log, self.listener, progress);
+        let progress = Progress::begin(self.progress, self.exec_env, self.cwd).await;
+        let mut desk = Desk::new(self.log, self.listener, progress);
+        desk.required_mcp = self.required_mcp;
         let mut reader = Reader::new(launch.session, desk);
-        let mut process = self.room.start(command, self.host).await?;
+        let mut process = self.exec_env.start(command, self.host).await?;
         if launch.input == Input::Session {
             reader.session.on_open(&mut reader.desk);
             reader.desk.deliver(&mut process, self.socket.as_ref());
@@ -165,7 +163,7 @@ impl Drive<'_> {
                     process.end(EndReason::Idle);
                 }
                 () = at(due), if due.is_some() => {
-                    if reader.desk.progress.is_stuck(self.room, self.cwd).await {
+                    if reader.desk.progress.is_stuck(self.exec_env, self.cwd).await {
                         stuck = Stuck::Quiet;
                         process.end(EndReason::Asked);
                     }
@@ -179,9 +177,11 @@ impl Drive<'_> {
         };
         let ending = ending(&report, &stuck);
         let kept = self.paths.stdout.with_file_name(COLLECTED_DIR);
-        let (conclusion, tools) = reader.finish(self.area, &collected, &kept, &ending);
+        let mcp_servers = reader.desk.mcp_servers.take();
+        let (conclusion, tools) = reader.finish(self.trial_dir, &collected, &kept, &ending);
         Ok(Driven {
             tools,
+            mcp_servers,
             conclusion,
             ending,
             report,
@@ -190,6 +190,18 @@ impl Drive<'_> {
             facts: process.facts(),
             repeated: stuck.repeating(),
         })
+    }
+
+    /// The paths on this machine of the files to collect.
+    fn collected(&self, launch: &Launch) -> Vec<Utf8PathBuf> {
+        let paths = launch.collect.iter();
+        paths
+            .map(|path| self.exec_env.outside(path))
+            // A path inside the container is a different file on this machine.
+            .filter(|path| {
+                path.starts_with(self.trial_dir) || matches!(self.exec_env, ExecEnv::Local)
+            })
+            .collect()
     }
 
     fn command(&self, launch: &Launch) -> Command {
@@ -216,7 +228,7 @@ impl Drive<'_> {
     }
 }
 
-/// Write to disk; after the first failure (a full disk) the session is still read to its end.
+/// Writes to disk. After the first failure (a full disk) the session is still read to its end.
 fn keep(capture: &mut Capture, stream: Stream, bytes: &[u8], failed: &mut Option<CaptureError>) {
     if failed.is_none() {
         *failed = capture.write(stream, bytes).err();
@@ -230,7 +242,7 @@ async fn next(socket: &mut Option<Socket>) -> Option<SocketEvent> {
     }
 }
 
-/// Wait until one of two is cancelled.
+/// Waits until one of two tokens is cancelled.
 async fn either(one: &CancellationToken, other: &CancellationToken) {
     tokio::select! {
         () = one.cancelled() => {}
@@ -245,13 +257,13 @@ async fn at(time: Option<Instant>) {
     }
 }
 
-/// Whether the agent was ended for not getting on.
+/// Whether the agent was ended for making no progress.
 #[derive(Debug, PartialEq, Eq)]
 enum Stuck {
     No,
-    /// Nothing new came of it.
+    /// There was nothing new.
     Quiet,
-    /// It did the same again and again.
+    /// It repeated an action.
     Repeating(String),
 }
 
@@ -342,7 +354,7 @@ impl<'a> Reader<'a> {
 
     fn finish(
         mut self,
-        area: &Utf8Path,
+        trial_dir: &Utf8Path,
         collected: &[Utf8PathBuf],
         kept: &Path,
         ending: &Ending,
@@ -356,9 +368,9 @@ impl<'a> Reader<'a> {
             }
         }
         for path in collected {
-            if let Some(bytes) = collect(area, path) {
+            if let Some(bytes) = collect(trial_dir, path) {
                 if let Err(error) = keep_collected(kept, path, &bytes) {
-                    let note = format!("{path} could not be kept: {error}");
+                    let note = format!("cannot keep {path}: {error}");
                     self.desk.event(SessionEvent::Note(&note));
                 }
                 self.session.on_file(path, &bytes, &mut self.desk);
@@ -369,16 +381,17 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A file that the agent left. It is the agent's: it may be missing, too large, a link, or not a file.
-fn collect(area: &Utf8Path, path: &Utf8Path) -> Option<Vec<u8>> {
-    let read = match path.strip_prefix(area) {
-        Ok(below) => UntrustedDir::new(area).read(below, MAX_COLLECTED),
+/// Reads a file of the agent. It is untrusted: it may be missing, too large, a link, or not a
+/// regular file.
+fn collect(trial_dir: &Utf8Path, path: &Utf8Path) -> Option<Vec<u8>> {
+    let read = match path.strip_prefix(trial_dir) {
+        Ok(below) => UntrustedDir::new(trial_dir).read(below, MAX_COLLECTED),
         Err(_) => UntrustedDir::new(path.parent()?).read(path.file_name()?, MAX_COLLECTED),
     };
     read.ok()
 }
 
-/// Files that a session read are recorded, so that they can be read again.
+/// Records a file that the session read, so that it can be read again.
 fn keep_collected(folder: &Path, path: &Utf8Path, bytes: &[u8]) -> io::Result<()> {
     fs_err::create_dir_all(folder)?;
     fs_err::write(folder.join(path.file_name().unwrap_or("file")), bytes)
@@ -400,6 +413,8 @@ struct Desk<'a> {
     closes_input: bool,
     progress: Progress,
     tools: BTreeSet<String>,
+    required_mcp: &'a [String],
+    mcp_servers: Option<Vec<McpServer>>,
 }
 
 impl<'a> Desk<'a> {
@@ -416,10 +431,22 @@ impl<'a> Desk<'a> {
             closes_input: false,
             progress,
             tools: BTreeSet::new(),
+            required_mcp: &[],
+            mcp_servers: None,
         }
     }
 
-    /// Bring what the session asked for to the process.
+    /// Keep the states of MCP servers, and end an agent that lacks one that it cannot do without.
+    fn take_mcp_servers(&mut self, servers: &[McpServer]) {
+        let lacks =
+            |server: &McpServer| !server.is_usable() && self.required_mcp.contains(&server.name);
+        if servers.iter().any(lacks) {
+            self.end_within(Duration::ZERO);
+        }
+        self.mcp_servers = Some(servers.to_vec());
+    }
+
+    /// Delivers the session's requests to the process.
     fn deliver(&mut self, process: &mut Running, socket: Option<&Socket>) {
         for reply in self.replies.drain(..) {
             match socket {
@@ -437,13 +464,16 @@ impl SessionHost for Desk<'_> {
     fn event(&mut self, event: SessionEvent<'_>) {
         self.log.event(event);
         self.progress.event(&event);
+        if let SessionEvent::McpServers(servers) = event {
+            self.take_mcp_servers(servers);
+        }
         if let SessionEvent::ToolCall { name, .. } = event
             && self.tools.len() < MOST_TOOLS
             && !self.tools.contains(name)
         {
             self.tools.insert(name.to_owned());
         }
-        if let Some(event) = RunEvent::from_session(event) {
+        if let Some(event) = record::Event::of_session(event) {
             (self.listener)(&event);
         }
     }

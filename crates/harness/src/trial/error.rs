@@ -1,21 +1,19 @@
-//! Why a trial has no end, and what to do about it.
+//! Errors of trials without a result, with hints.
 
 use camino::Utf8PathBuf;
+use proctor_agents::agent::{LaunchError, PromptFileError};
 use proctor_document::ConfigError;
 use proctor_gateway::GatewayError;
+use proctor_record::record::StoreError;
+use proctor_sandbox::docker::EngineError;
 
-use crate::{
-    agent::{LaunchError, PromptFileError},
-    record::StoreError,
-    sandbox::docker::EngineError,
-    workspace::source::SourceError,
-};
+use crate::workspace::source::SourceError;
 
-/// Why a trial has no end: bad input that only shows when it is used, or a record that could
-/// not be written.
+/// Why a trial has no result: invalid input that is detected late, or a record that could not be
+/// written.
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
-    /// The repo is not what the test case says.
+    /// The repo does not match the test case.
     #[error("{config_file}: {problem}")]
     Source {
         /// The test case.
@@ -23,7 +21,7 @@ pub enum TrialError {
         /// The error.
         problem: SourceError,
     },
-    /// The prompt file is not what the test case says.
+    /// The prompt file does not match the test case.
     #[error("{config_file}: {problem}")]
     Prompt {
         /// The test case.
@@ -32,20 +30,20 @@ pub enum TrialError {
         problem: PromptFileError,
     },
     /// The agent cannot be launched as configured.
-    #[error("{config_file}: {problem}")]
+    #[error("{config_file}: {problem} ({})", .problem.code)]
     Launch {
         /// The test case.
         config_file: Utf8PathBuf,
         /// The error.
         problem: LaunchError,
     },
-    /// A container has to be made of something.
-    #[error("{config_file}: neither the task nor the agent names an image to run in")]
+    /// A container requires an image.
+    #[error("{config_file}: neither the task nor the agent names an image")]
     NoImage {
         /// The task.
         config_file: Utf8PathBuf,
     },
-    /// Secrets would enter a container that nothing stands before.
+    /// Secrets would enter a container without a gateway.
     #[error("{config_file}: refusing to pass {names} into a container without a gateway")]
     Secrets {
         /// The task.
@@ -53,23 +51,23 @@ pub enum TrialError {
         /// The names of the variables.
         names: String,
     },
-    /// The task cannot be done on this machine.
+    /// The task requires a container.
     #[error(transparent)]
     NeedsContainer(ConfigError),
-    /// There is nowhere to run.
+    /// The sandbox is not available.
     #[error(transparent)]
     Sandbox(EngineError),
-    /// There is no way to the models.
-    #[error("the gateway could not be started")]
+    /// The gateway did not start.
+    #[error("cannot start the gateway")]
     Gateway(#[from] GatewayError),
-    /// The run's folder cannot be made. Nothing was run.
+    /// The run's directory cannot be created. No trial was run.
     #[error(transparent)]
     Folder(StoreError),
-    /// Another process took us for dead and has the trial now: nothing more is written.
-    #[error("another process has the trial now")]
+    /// Another process has taken over the trial: nothing more is written.
+    #[error("another process has taken over the trial")]
     Lost,
     /// The result of the trial cannot be written.
-    #[error("the result of the trial could not be written")]
+    #[error("cannot write the result of the trial")]
     Store(#[from] StoreError),
 }
 
@@ -80,7 +78,9 @@ impl TrialError {
             TrialError::Source {
                 problem: SourceError::UnknownRevision { .. },
                 ..
-            } => Some("`git branch -a` and `git tag` in the repo list what there is".to_owned()),
+            } => Some(
+                "list branches and tags with `git branch -a` and `git tag` in the repo".to_owned(),
+            ),
             TrialError::Launch { problem, .. } => problem.hint.clone(),
             TrialError::Sandbox(error) => error.hint(),
             TrialError::NoImage { .. } => {
@@ -90,16 +90,14 @@ impl TrialError {
                 "use the gateway, which keeps keys outside of containers, or list the variables: `secrets: {{unsafe_pass_through: [{names}]}}`"
             )),
             TrialError::Folder(error) | TrialError::Store(error) if error.is_full() => {
-                Some("make room; a suite then goes on with --resume".to_owned())
+                Some("free disk space; continue the run with --resume".to_owned())
             }
-            TrialError::Folder(_) => {
-                Some("choose a folder that you may write to with `workspace_dir`".to_owned())
-            }
+            TrialError::Folder(_) => Some("set `workspace_dir` to a writable directory".to_owned()),
             _ => None,
         }
     }
 
-    /// Whether the input is to blame, and nothing was run.
+    /// Whether the input is invalid and nothing was run.
     pub fn is_usage(&self) -> bool {
         match self {
             TrialError::Store(_)

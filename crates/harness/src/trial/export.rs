@@ -1,29 +1,29 @@
-//! A recorded trial in the formats of others: an ATIF trajectory, read again from the raw output so
-//! that nothing is cut, or OpenTelemetry spans, from the events and their times.
+//! Exports a recorded trial: as an ATIF trajectory, read from the raw output so that nothing is
+//! truncated, or as OpenTelemetry spans, from the events and their times.
 
 use std::io::{self, BufReader, Write};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_agents as agents;
 use proctor_gateway::ModelContext;
+use proctor_record::{
+    record::{COLLECTED_DIR, EVENTS_FILE, Record, Tail},
+    transcript::{self, Contender, Format, Recording, SessionInfo},
+};
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::{
-    agents,
-    model_access::CALLS_FILE,
-    record::{COLLECTED_DIR, EVENTS_FILE, Record, Tail},
-    transcript::{self, Contender, Format, Known, Recording},
-};
+use crate::model_access::CALLS_FILE;
 
 /// The agent's prompt, in the trial's artifacts.
 pub const PROMPT_FILE: &str = "prompt.md";
 /// The system prompt and tools of the agent's first call, in the trial's artifacts.
 pub const CONTEXT_FILE: &str = "model-context.json";
 
-/// Large reads: a session may be hundreds of megabytes.
+/// A large buffer, because a session may have hundreds of megabytes.
 const BUFFER_BYTES: usize = 1 << 18;
 
-/// The formats of others.
+/// The export formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exchange {
     /// An ATIF v1.8 trajectory.
@@ -34,25 +34,25 @@ pub enum Exchange {
 
 /// Why a trial cannot be exported.
 #[derive(Debug, Error)]
-#[expect(missing_docs, reason = "the messages say it")]
+#[expect(missing_docs, reason = "the messages document the variants")]
 pub enum ExportError {
-    #[error("there is no record of a trial in `{folder}`")]
+    #[error("no trial record in `{folder}`")]
     NoRecord {
         folder: Utf8PathBuf,
         source: io::Error,
     },
-    #[error("`{path}` is not a record")]
+    #[error("invalid record `{path}`")]
     BadRecord {
         path: Utf8PathBuf,
         source: serde_json::Error,
     },
-    #[error("the output of the agent `{agent}` is no session that can be read again")]
+    #[error("the output of the agent `{agent}` cannot be exported as a session")]
     NoSession { agent: String },
-    #[error("the export cannot be read or written")]
+    #[error("cannot read the trial or write the export")]
     Io(#[from] io::Error),
 }
 
-/// Write the trial in `folder` to `out`.
+/// Writes the trial in `folder` to `out`.
 pub fn export(folder: &Utf8Path, format: Exchange, out: &mut dyn Write) -> Result<(), ExportError> {
     let artifacts = folder.join("artifacts");
     let record = read_record(&artifacts)?;
@@ -115,17 +115,19 @@ fn trajectory(
             ..Contender::default()
         },
         format: Format::Atif,
-        known: Known {
+        truncated_code: None,
+        known: SessionInfo {
             prompt: fs_err::read_to_string(artifacts.join(PROMPT_FILE)).ok(),
             system: context.system,
             tools: context.tools,
         },
     };
     let reader = BufReader::with_capacity(BUFFER_BYTES, fs_err::File::open(raw.join("stdout"))?);
-    Ok(transcript::normalize(session, reader, out, recording)?)
+    transcript::normalize(session, reader, out, recording)?;
+    Ok(())
 }
 
-/// Files that the session read beside the output.
+/// Files that the session read in addition to the output.
 fn collected(raw: &Utf8Path) -> Vec<Vec<u8>> {
     let Ok(folder) = fs_err::read_dir(raw.join(COLLECTED_DIR)) else {
         return Vec::new();
@@ -136,7 +138,7 @@ fn collected(raw: &Utf8Path) -> Vec<Vec<u8>> {
     files.collect()
 }
 
-/// The gateway's calls; none when there was no gateway.
+/// The gateway's calls; empty without a gateway.
 fn calls(artifacts: &Utf8Path) -> Vec<Value> {
     let text = fs_err::read_to_string(artifacts.join(CALLS_FILE)).unwrap_or_default();
     let calls = text

@@ -1,17 +1,18 @@
-//! The record of a trial that begins, which stays should Proctor be killed.
+//! The first record of a trial, which remains if Proctor is killed.
 
 use jiff::Timestamp;
-use proctor_record::VERSION;
-
-use crate::{
+use proctor_record::{
+    VERSION,
     outcome::Outcome,
-    plan::TrialPlan,
     record::{self, Record, TrialStatus},
     session::Counts,
 };
 
-/// The record of a trial that begins.
+use crate::plan::{TrialDefinitions, TrialPlan};
+
+/// The record of a starting trial.
 pub(crate) fn first_record(plan: &TrialPlan, run_id: &str) -> Record {
+    let definitions = plan.definitions.as_ref();
     Record {
         version: record::RECORD_VERSION.to_owned(),
         run_id: run_id.to_owned(),
@@ -28,7 +29,9 @@ pub(crate) fn first_record(plan: &TrialPlan, run_id: &str) -> Record {
             package: plan.package.as_ref().map(ToString::to_string),
             model_requested: plan.agent.model().map(str::to_owned),
             model: None,
+            mcp_servers: None,
             credentials: None,
+            definition: definitions.map(TrialDefinitions::agent_record),
         },
         task: record::TaskRecord {
             name: plan.task.name.clone(),
@@ -42,6 +45,8 @@ pub(crate) fn first_record(plan: &TrialPlan, run_id: &str) -> Record {
             tree: None,
             prompt_hash: None,
             notes: plan.task.notes.clone(),
+            definition: definitions.map(TrialDefinitions::task_record),
+            evaluators: definitions.map(|it| it.evaluators.digest.clone()),
         },
         started_at: Timestamp::now().to_string(),
         completed_at: None,

@@ -1,24 +1,24 @@
-//! The hooks of a trial: before the agent starts, and when the results are there.
+//! The hooks of a trial: before the agent starts, and after the results are written.
 
 use std::collections::BTreeMap;
 
 use camino::Utf8Path;
-
-use super::{Trial, prepare::NotRun};
-use crate::{
-    area::Area,
-    hook::HookContext,
+use proctor_record::{
     outcome::Outcome,
     record::{self, HookPhase, HookRecord, HookStatus, Results},
     session::LogError,
 };
+use proctor_sandbox::trial_dir::TrialDir;
+
+use super::{Trial, prepare::NotRun};
+use crate::hook::HookContext;
 
 impl Trial<'_> {
-    /// Run what makes the workspace ready. What it changes is not the agent's work; when it fails,
-    /// no agent result.
+    /// Runs the hooks that prepare the workspace. Their changes are not the agent's work. If one
+    /// fails, the agent does not run.
     pub(super) async fn pre_execution(
         &mut self,
-        area: &Area,
+        trial_dir: &TrialDir,
         workspace: &Utf8Path,
     ) -> Result<(), NotRun> {
         let task = std::sync::Arc::clone(&self.plan.task);
@@ -26,6 +26,8 @@ impl Trial<'_> {
             return Ok(());
         }
         let mut variables = self.common_variables();
+        // The agent's workspace, where scripts put what the agent is to find.
+        variables.insert("WORKSPACE_DIR", workspace.to_string());
         variables.insert("REPO_DIR", workspace.to_string());
         variables.insert("REPO_URL", task.origin());
         variables.insert("BRANCH", task.branch().unwrap_or_default().to_owned());
@@ -33,7 +35,7 @@ impl Trial<'_> {
             phase: HookPhase::PreExecution,
             variables,
             cwd: workspace,
-            home: &area.home,
+            home: &trial_dir.home,
             artifacts: &self.artifacts,
             results: None,
             host: self.context.host,
@@ -61,7 +63,7 @@ impl Trial<'_> {
                     Outcome::Sandbox
                 },
                 code: "PRE_EXECUTION_FAILED",
-                message: format!("a pre_execution hook failed: {message}"),
+                message: format!("the pre_execution hook failed: {message}"),
             });
         }
         let mut made = self.workspace.take().expect("hooks run in a workspace");
@@ -70,7 +72,7 @@ impl Trial<'_> {
         settled
     }
 
-    /// Do what is to be done with the results. None of it changes them.
+    /// Runs the hooks that process the results. They cannot change the results.
     pub(super) async fn post_evaluation(&mut self, results: &Results) {
         let hooks = std::sync::Arc::clone(&self.plan.task.hooks.post_evaluation);
         if hooks.is_empty() || self.context.cancel.is_cancelled() {
@@ -84,7 +86,7 @@ impl Trial<'_> {
         let home = match tempfile::tempdir_in(&self.context.host.temp) {
             Ok(home) => home,
             Err(error) => {
-                let message = format!("no folder for post_evaluation: {error}");
+                let message = format!("cannot create a directory for post_evaluation: {error}");
                 self.record
                     .errors
                     .push(LogError::new("HOOK_FAILED", message));

@@ -1,6 +1,6 @@
-//! Starting the agent more than once in one trial: after something that went wrong, and until a
-//! command succeeds. Each iteration goes on in the workspace as it is, with a fresh HOME and context;
-//! the time and the budget of the trial are one for all of them.
+//! Starts the agent several times in one trial: after failures, and until a command succeeds. Each
+//! iteration continues in the same workspace, with a fresh HOME and context. All iterations share
+//! the time and the budget of the trial.
 
 use std::{
     io::{Read as _, Seek as _, SeekFrom},
@@ -10,6 +10,13 @@ use std::{
 
 use camino::Utf8Path;
 use fs_err as fs;
+use proctor_record::{
+    fs::dir,
+    outcome::Outcome,
+    record::{self, CheckRecord, Event, IterationReason, IterationRecord, RetryOn, StoreError},
+    transcript::LogWriter,
+};
+use proctor_sandbox::shell::{self, ShellCommand};
 use tempfile::NamedTempFile;
 
 use super::{
@@ -17,15 +24,7 @@ use super::{
 };
 use crate::{
     config::CheckLoop,
-    fs::dir,
     model_access::CALLS_FILE,
-    outcome::Outcome,
-    record::{
-        self, CheckRecord, IterationReason, IterationRecord, RetryOn, StoreError,
-        run_event::RunEvent,
-    },
-    sandbox::shell::{self, ShellCommand},
-    transcript::LogWriter,
     trial::{
         export::{CONTEXT_FILE, PROMPT_FILE},
         provider_limits::pause,
@@ -33,30 +32,30 @@ use crate::{
     },
 };
 
-/// The folder of earlier iterations, below the artifacts.
+/// The directory of earlier iterations, below the artifacts.
 const ITERATIONS: &str = "iterations";
-/// The folder of what the command of the loop printed.
+/// The directory of the check command's output.
 const CHECK: &str = "check";
 /// The maximum number of bytes at the end of the output that are added to the prompt.
-const TOLD: u64 = 20_000;
+const MAX_QUOTED_BYTES: u64 = 20_000;
 
-/// How far a trial has come.
+/// The progress of a trial's iterations.
 #[derive(Default)]
 pub(super) struct Iterations {
-    /// When the agent's time is over.
+    /// The agent's deadline.
     ends_at: Option<Instant>,
-    /// How often it was started again after something that went wrong.
+    /// The number of restarts after failures.
     retried: u32,
-    /// How often the command of the loop has failed.
+    /// The number of failures of the check command.
     failed_checks: u32,
 }
 
 impl Iterations {
-    /// The time that is left of so much; it begins to run at the first call.
+    /// The remaining time of `timeout`, which starts at the first call.
     pub(super) fn left(&mut self, timeout: Option<Duration>) -> Option<Duration> {
         let now = Instant::now();
         let ends_at = *self.ends_at.get_or_insert(now + timeout?);
-        // A limit of nothing would be none.
+        // A limit of 0 would mean no limit.
         Some(ends_at.duration_since(now).max(Duration::from_millis(1)))
     }
 
@@ -66,15 +65,15 @@ impl Iterations {
     }
 }
 
-/// An iteration that is to come.
+/// The next iteration.
 struct Next {
     reason: IterationReason,
-    /// Whether the fallback takes over.
+    /// Whether the fallback is started.
     takes_over: bool,
 }
 
 impl Trial<'_> {
-    /// Run the agent to its end, and once more as often as its policy says.
+    /// Runs the agent, and restarts it according to its policy.
     pub(super) async fn iterate(&mut self, mut ready: Prepared) -> AgentRun {
         let mut reason = IterationReason::First;
         loop {
@@ -85,16 +84,16 @@ impl Trial<'_> {
                 check = self.check(&ran).await;
                 next = check.as_ref().and_then(|check| self.after(check));
             }
-            let told = self.failure(check.as_ref());
+            let failure = self.failure(check.as_ref());
             self.note_iteration(&ran, reason, check);
-            // Files are moved by their paths next, which are another's if the trial is.
+            // Files are moved by their paths next, which belong to another process if the trial is lost.
             let next = next.filter(|_| !self.context.cause.is_lost());
             let Some(next) = next else {
                 self.dismiss();
                 return ran;
             };
             reason = next.reason;
-            match self.again(&ran, &next, told.as_deref()).await {
+            match self.again(&ran, &next, failure.as_deref()).await {
                 Ok(fresh) => ready = fresh,
                 Err(why) => {
                     let ran = self.not_started(why);
@@ -105,7 +104,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Whether the agent is to be started again because something went wrong.
+    /// Whether the agent is restarted after a failure.
     async fn retry(&mut self, ran: &AgentRun) -> Option<Next> {
         let policy = self.plan.policy.retry.as_ref()?;
         let outcome = ran.conclusion.outcome;
@@ -123,7 +122,7 @@ impl Trial<'_> {
         if !policy.on.contains(&on) {
             return None;
         }
-        // The same agent would be refused again.
+        // The same agent would fail again.
         let is_hopeless = outcome.is_hopeless();
         let can_take_over = policy.fallback.is_some() && self.contestant == Contestant::Primary;
         if is_hopeless && !can_take_over {
@@ -167,26 +166,26 @@ impl Trial<'_> {
         change.is_ok_and(|change| change.files.is_empty())
     }
 
-    /// Run the command of the loop, when there is one and there is work to look at.
+    /// Runs the check command of the loop, if there is one and there is work to check.
     async fn check(&mut self, ran: &AgentRun) -> Option<CheckRecord> {
         let check = self.plan.policy.check.as_ref()?;
         let outcome = ran.conclusion.outcome;
         if self.is_over(outcome) || outcome.is_infrastructure() {
             return None;
         }
-        let area = Arc::clone(self.area.as_ref()?);
+        let trial_dir = Arc::clone(self.trial_dir.as_ref()?);
         let left = self.iterations.left(self.plan.task.limits.timeout);
         let timeout = left.map_or(check.timeout, |left| left.min(check.timeout));
         let began = Instant::now();
         let command = ShellCommand {
             argv: &shell::line(&check.check),
-            env: self.room.env(self.context.host, &area.home),
+            env: self.exec_env.env(self.context.host, &trial_dir.home),
             cwd: &self.workdir(),
             timeout: Some(timeout),
             logs: self.artifacts.join(CHECK),
         };
         let ended = command
-            .run(&self.room, self.context.host, self.context.cancel)
+            .run(&self.exec_env, self.context.host, self.context.cancel)
             .await
             .and_then(|ran| ran.code(&check.check));
         Some(CheckRecord {
@@ -198,7 +197,7 @@ impl Trial<'_> {
         })
     }
 
-    /// The next step after the result of the loop's command.
+    /// The next step after the result of the check command.
     fn after(&mut self, check: &CheckRecord) -> Option<Next> {
         let policy = self.plan.policy.check.as_ref()?;
         if check.passed {
@@ -216,7 +215,7 @@ impl Trial<'_> {
         })
     }
 
-    /// The text about a failed check that is added to the prompt.
+    /// The description of a failed check for the prompt.
     fn failure(&self, check: Option<&CheckRecord>) -> Option<String> {
         let policy: &CheckLoop = self.plan.policy.check.as_ref()?;
         let check = check.filter(|check| !check.passed)?;
@@ -227,7 +226,7 @@ impl Trial<'_> {
         let said = tail(&self.artifacts.join(CHECK).join("output.log"));
         let (done, of) = (self.iterations.failed_checks, policy.iterations);
         Some(format!(
-            "\n\nWork on this has begun already: the workspace is as the iteration before this one left it ({done} of {of}). After it {how}. The end of what it printed:\n\n{said}\n"
+            "\n\nWork on this task has already started: the workspace contains the result of the previous iteration ({done} of {of}). After it {how}. The end of what it printed:\n\n{said}\n"
         ))
     }
 
@@ -264,41 +263,45 @@ impl Trial<'_> {
         });
     }
 
-    /// Prepares another iteration and its agent. `told` is added to the prompt.
+    /// Prepares another iteration and its agent. `failure` is added to the prompt.
     async fn again(
         &mut self,
         ran: &AgentRun,
         next: &Next,
-        told: Option<&str>,
+        failure: Option<&str>,
     ) -> Result<Prepared, NotRun> {
         self.keep_iteration(ran).map_err(|error| kept(&error))?;
         if next.takes_over {
             self.contestant = Contestant::Fallback;
         }
         let number = self.record.iterations.len() + 1;
-        (self.context.listener)(&RunEvent::Iteration {
+        (self.context.listener)(&Event::Iteration {
             number: u32::try_from(number).unwrap_or(u32::MAX),
-            agent: self.current().adapter.name(),
+            agent: self.current().adapter.name().to_owned(),
             reason: next.reason,
         });
         self.make_folders().map_err(|error| kept(&error))?;
         let log = NamedTempFile::new_in(&self.private)?;
         self.log = Some(LogWriter::new(log));
-        let area = Arc::clone(self.area.as_ref().expect("an agent has run in it"));
-        area.empty()?;
-        self.room
-            .empty(&[&area.home, &area.scratch])
+        let trial_dir = Arc::clone(
+            self.trial_dir
+                .as_ref()
+                .expect("an agent has run in the trial directory"),
+        );
+        trial_dir.empty()?;
+        self.exec_env
+            .empty(&[&trial_dir.home, &trial_dir.scratch])
             .await
             .map_err(super::container::failed)?;
         let image = self.image.clone();
-        let equipment = self.equip(&area, image.as_ref()).await?;
+        let equipment = self.equip(&trial_dir, image.as_ref()).await?;
         let mut prompt = self.asked.clone();
-        prompt.push_str(told.unwrap_or_default());
+        prompt.push_str(failure.unwrap_or_default());
         fs::write(self.artifacts.join(PROMPT_FILE), &prompt)?;
-        self.launch(&area, equipment, &prompt).await
+        self.launch(&trial_dir, equipment, &prompt).await
     }
 
-    /// Put the files of the iteration that has ended into a folder of its own.
+    /// Moves the files of the finished iteration to its own directory.
     fn keep_iteration(&mut self, ran: &AgentRun) -> Result<(), StoreError> {
         self.take_over_identity(ran);
         let account = self.account(ran);
@@ -333,11 +336,11 @@ impl Trial<'_> {
         self.record.process = None;
         self.record.gateway = None;
         self.record.sidecar = None;
-        // Should Proctor be killed, it is known how far the trial had come.
+        // The record shows the trial's progress if Proctor is killed.
         self.write_record()
     }
 
-    /// The agent's part of an iteration that could not be started.
+    /// The result of an iteration that could not be started.
     fn not_started(&self, why: NotRun) -> AgentRun {
         match why {
             NotRun::Usage(error) => {
@@ -366,10 +369,10 @@ fn tail(path: &Utf8Path) -> String {
     let read = || {
         let mut file = fs::File::open(path)?;
         let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(TOLD)))?;
+        file.seek(SeekFrom::Start(length.saturating_sub(MAX_QUOTED_BYTES)))?;
         file.read_to_end(&mut bytes)
     };
-    // Whether it can be read changes nothing about that it failed.
+    // The check failed even if its output is not readable.
     let _ = { read }();
     let text = String::from_utf8_lossy(&bytes);
     text.trim().to_owned()

@@ -1,40 +1,43 @@
 //! Judging a trial: the agent's change, the verdicts of the evaluators, the status of the trial.
 
+use proctor_record::{
+    outcome::Outcome,
+    record::{self, Event, Phase, TrialStatus, Verdict, VerdictStatus},
+    session::LogError,
+};
+
 use super::{AgentRun, Judged, Trial, chain};
 use crate::{
-    evaluate::{self, About, Desk, EVIDENCE, Judging},
-    outcome::Outcome,
-    record::{
-        self, TrialStatus, Verdict, VerdictStatus,
-        run_event::{Phase, RunEvent},
-    },
-    session::LogError,
+    evaluate::{self, Desk, EVIDENCE, Judging},
     workspace::Change,
 };
 
 impl Trial<'_> {
-    /// Compare with the baseline and let the evaluators judge. Infrastructure is never judged.
+    /// Compares the workspace with the baseline and runs the evaluators. Excluded trials are not
+    /// judged.
     pub(super) async fn judge(&mut self, ran: &AgentRun) -> Judged {
         let outcome = ran.conclusion.outcome;
         let change = self.change().await;
         self.phase(Phase::Judging);
         let workdir = self.workdir();
-        // A place of its own: build tools look for settings in every folder above.
-        let area = change.is_some().then(|| evaluate::place(self.context.host));
+        // A separate directory: build tools look for settings in all parent directories.
+        let trial_dir = change
+            .is_some()
+            .then(|| evaluate::private_dir(self.context.host));
         for (number, evaluator) in self.plan.task.evaluators.iter().enumerate() {
-            let verdict = match (&self.workspace, &change, &area) {
+            let verdict = match (&self.workspace, &change, &trial_dir) {
                 _ if outcome.is_infrastructure() => {
                     evaluator.skipped(&format!("not judged: the outcome is {}", outcome.as_str()))
                 }
                 _ if self.context.cancel.is_cancelled() => {
                     let why = if self.context.cause.is_final() {
-                        "the time of its job was over; `proctor rescore` judges it"
+                        "the time limit of its job was reached; judge it with `proctor rescore`"
                     } else {
                         "the run was interrupted"
                     };
                     evaluator.skipped(&format!("not judged: {why}"))
                 }
-                (Some(workspace), Some(change), Some(Ok(area))) => {
+                (Some(workspace), Some(change), Some(Ok(trial_dir))) => {
                     let judging = Judging {
                         workspace,
                         change,
@@ -42,9 +45,9 @@ impl Trial<'_> {
                         usage: self.record.usage.as_ref(),
                         artifacts: &self.artifacts,
                         evidence: EVIDENCE,
-                        scratch: &area.scratch,
+                        scratch: &trial_dir.scratch,
                         sandbox: self.context.sandbox,
-                        room: &self.room,
+                        exec_env: &self.exec_env,
                         workdir: &workdir,
                         environment: self.plan.task.environment(),
                         host: self.context.host,
@@ -54,15 +57,15 @@ impl Trial<'_> {
                     evaluator.judge(&judging, number + 1).await
                 }
                 (_, _, Some(Err(error))) => evaluator.broken(error),
-                _ => evaluator.skipped("not judged: the agent's change is not known"),
+                _ => evaluator.skipped("not judged: the agent's change is unknown"),
             };
-            (self.context.listener)(&RunEvent::Judged(&verdict));
+            (self.context.listener)(&Event::judged(&verdict));
             self.record.verdicts.push(verdict);
         }
         Judged { change }
     }
 
-    /// Compare the workspace with the baseline; `None` when the change cannot be determined.
+    /// Compares the workspace with the baseline; `None` if the change cannot be determined.
     async fn change(&mut self) -> Option<Change> {
         let patch = self.artifacts.join(record::PATCH_FILE);
         match self.workspace.as_ref()?.change(&patch).await {
@@ -83,7 +86,7 @@ impl Trial<'_> {
     fn desk(&self) -> Desk<'_> {
         let plan = self.plan;
         Desk {
-            about: About::of(&plan.task),
+            about: plan.task.about(),
             models: self.context.models,
             judges: self.context.judges,
             cache: self.context.cache,
@@ -95,8 +98,7 @@ impl Trial<'_> {
     }
 }
 
-/// The verdict on the trial as a whole. The agent's own failure counts regardless of the
-/// evaluators.
+/// The status of the trial. The agent's own failure takes precedence over the evaluators.
 pub(crate) fn status(outcome: Outcome, verdicts: &[Verdict], is_cancelled: bool) -> TrialStatus {
     let any = |status| verdicts.iter().any(|verdict| verdict.status == status);
     match outcome {

@@ -1,13 +1,13 @@
-//! The workspace after a trial: kept whole, or only as the diff.
+//! The workspace after a trial: kept completely, or only as a diff.
 
 use camino::{Utf8Path, Utf8PathBuf};
-
-use super::{Judged, Trial};
-use crate::{
-    config::KeepWorkspace,
+use proctor_record::{
     fs::dir,
     record::{self, StoreError, TrialStatus},
 };
+
+use super::{Judged, Trial};
+use crate::config::KeepWorkspace;
 
 /// How the workspace of a finished trial is kept.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -17,12 +17,13 @@ pub(super) enum KeptForm {
 }
 
 impl Trial<'_> {
-    /// Where users find the workspace when it is kept.
+    /// The path of a kept workspace.
     pub(super) fn kept_path(&self) -> Utf8PathBuf {
         self.context.folder.join("src-modified")
     }
 
-    /// How the workspace is kept. One that the diff cannot restore is kept whole, with a note.
+    /// How the workspace is kept. A workspace that the diff cannot restore is kept completely, with
+    /// a note.
     pub(super) async fn form_to_keep(&mut self, judged: &Judged) -> KeptForm {
         match self.context.keep_workspace {
             KeepWorkspace::All => KeptForm::Whole,
@@ -31,7 +32,7 @@ impl Trial<'_> {
             KeepWorkspace::Failed | KeepWorkspace::Needed => match self.check_diff(judged).await {
                 Ok(()) => KeptForm::Diff,
                 Err(reason) => {
-                    let note = format!("the workspace is kept whole: {reason}");
+                    let note = format!("the complete workspace is kept: {reason}");
                     self.record.notes.push(note);
                     KeptForm::Whole
                 }
@@ -39,13 +40,14 @@ impl Trial<'_> {
         }
     }
 
-    /// Check that the base and the patches on disk restore the workspace, as `proctor rescore` does it.
+    /// Checks that the base and the patches on disk restore the workspace, as `proctor rescore`
+    /// does.
     async fn check_diff(&self, judged: &Judged) -> Result<(), String> {
         let Some(workspace) = &self.workspace else {
             return Ok(());
         };
         let Some(change) = &judged.change else {
-            return Err("the agent's change is not known".to_owned());
+            return Err("the agent's change is unknown".to_owned());
         };
         if let Some(reason) = &change.left_out {
             return Err(reason.clone());
@@ -65,15 +67,15 @@ impl Trial<'_> {
             let restored = workspace.patched(from, &self.artifacts.join(name)).await;
             match restored {
                 Ok(tree) if tree == *to => {}
-                Ok(_) => return Err(format!("{name} gives other files")),
-                Err(error) => return Err(format!("{name} cannot be applied: {error}")),
+                Ok(_) => return Err(format!("{name} restores different files")),
+                Err(error) => return Err(format!("cannot apply {name}: {error}")),
             }
         }
         Ok(())
     }
 
-    /// Move the workspace to where users look for it, if it is kept or hooks may read it, and remove private
-    /// files.
+    /// Moves the workspace to its final path, if it is kept or hooks may read it, and removes
+    /// private files.
     pub(super) fn put_workspace(&mut self, form: KeptForm) -> Result<(), StoreError> {
         let failed = |path: &Utf8Path| {
             let path = path.to_owned();
@@ -87,11 +89,11 @@ impl Trial<'_> {
             }
             workspace.files.move_to(&to).map_err(failed(&to))?;
         }
-        self.area = None;
+        self.trial_dir = None;
         dir::remove(&self.private).map_err(failed(&self.private))
     }
 
-    /// Remove the workspace that only hooks were to read.
+    /// Removes the workspace that was kept only for hooks.
     pub(super) fn remove_workspace(&self, form: KeptForm) -> Result<(), StoreError> {
         let path = self.kept_path();
         if form == KeptForm::Whole || self.plan.task.hooks.post_evaluation.is_empty() {

@@ -1,7 +1,8 @@
 //! One trial, from its plan to its record.
 //!
-//! [`run`] goes through the phases: a `Prepared` agent can be started, an `AgentRun` has ended, a `Judged` trial has
-//! its verdicts, and the [`Record`](crate::record::Record) is what a finished trial leaves. `evidence` decides the outcome.
+//! [`run`] goes through the phases: a `Prepared` agent can be started, an `AgentRun` has ended, a
+//! `Judged` trial has its verdicts, and the [`Record`](proctor_record::record::Record) is the result of a
+//! finished trial. `evidence` decides the outcome.
 
 mod agent_run;
 mod container;
@@ -28,6 +29,8 @@ mod stuck;
 mod trial;
 mod workspace;
 
+use proctor_record::error_chain::chain;
+
 use self::{
     contestant::{AgentTools, Contestant, ContestantPlan},
     trial::{AgentRun, Judged, Prepared, Trial, logs_folder, millis, settled},
@@ -40,4 +43,3 @@ pub use self::{
 pub(crate) use self::{
     first_record::first_record, judge::status, judge_trial::run_judge, trial::PRIVATE,
 };
-use crate::error_chain::chain;

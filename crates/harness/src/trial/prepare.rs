@@ -1,9 +1,29 @@
-//! Preparing a trial: the CLI, its credentials, the workspace, the prompt, the command to run.
+//! Prepares a trial: the CLI, its credentials, the workspace, the prompt, the command.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
+use proctor_agents::agent::{
+    Authentication, Launch, LaunchContext, PromptSource, read_workspace_prompt,
+};
+use proctor_record::{
+    fs::{beneath::UntrustedDir, hex},
+    outcome::Outcome,
+    record::{
+        self, Phase,
+        cli::{Cli, Registry},
+    },
+    secrets::Secrets,
+};
+use proctor_sandbox::{
+    Network,
+    availability::{self, ProbeTimeout},
+    container_env,
+    docker::Image,
+    packages::{self, Package, PythonVersion},
+    trial_dir::TrialDir,
+};
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -11,43 +31,30 @@ use super::{
     container::{CONTROL_INSIDE, CONTROL_SOCKET, HOME},
 };
 use crate::{
-    agent::{Authentication, Launch, LaunchContext, PromptSource, read_workspace_prompt},
-    area::Area,
-    availability::{self, ProbeTimeout},
-    fs::{beneath::UntrustedDir, hex},
     model_access,
-    outcome::Outcome,
-    packages::{self, Package, PythonVersion},
-    record::{
-        self,
-        cli::{Cli, Registry},
-        run_event::Phase,
-    },
-    sandbox::{Network, container_env, docker::Image},
-    secrets::Secrets,
     trial::{export::PROMPT_FILE, socket::Socket},
 };
 
-/// The variable that says when the agent's time is over.
+/// The variable with the agent's deadline.
 const DEADLINE: &str = "PROCTOR_DEADLINE";
 
-/// A definition of a sub-agent is not longer than this.
+/// The maximum size of a sub-agent definition.
 const MAX_DEFINITION: u64 = 1 << 20;
-/// Stands in the place of secrets for an agent that reaches no model.
+/// The value of secrets for an agent without model access.
 const NO_KEY: &str = "no-key";
 
-/// The input of an agent before it starts.
+/// The environment of an agent before it starts.
 pub(super) struct Equipment {
     env: BTreeMap<String, String>,
-    /// Of these, the ones that it gets as they are.
+    /// Variables that it gets unchanged.
     passed: BTreeMap<String, String>,
 }
 
-/// Why the agent did not get to run.
+/// Why the agent did not run.
 pub(super) enum NotRun {
-    /// The input is bad.
+    /// The input is invalid.
     Usage(TrialError),
-    /// The world is.
+    /// The infrastructure failed.
     Infrastructure {
         outcome: Outcome,
         code: &'static str,
@@ -61,7 +68,7 @@ impl From<TrialError> for NotRun {
     }
 }
 
-/// Without its options, the agent might get one that its version refuses.
+/// Without the list of its options, the agent might get an option that its version refuses.
 impl From<ProbeTimeout> for NotRun {
     fn from(error: ProbeTimeout) -> NotRun {
         NotRun::Infrastructure {
@@ -83,50 +90,48 @@ impl From<std::io::Error> for NotRun {
 }
 
 impl Trial<'_> {
-    /// Everything up to the point where the agent can be started.
+    /// Prepares everything until the agent can be started.
     pub(super) async fn prepare(&mut self) -> Result<Prepared, NotRun> {
         self.phase(Phase::Preparing);
-        let area = Arc::new(Area::create(&self.context.host.temp)?);
-        self.area = Some(Arc::clone(&area));
+        let trial_dir = Arc::new(TrialDir::create(&self.context.host.temp)?);
+        self.trial_dir = Some(Arc::clone(&trial_dir));
         let image = self.image().await?;
         if image.is_some() {
-            fs::create_dir_all(model_access::sockets(&area.path))?;
+            fs::create_dir_all(model_access::sockets(&trial_dir.path))?;
         }
         self.image.clone_from(&image);
         for contestant in self.contestants() {
             let tools = self.tools_of(contestant).await?;
             self.tools.insert(contestant, tools);
         }
-        let equipment = self.equip(&area, image.as_ref()).await?;
-        let path = self.make_workspace(&area, image.as_ref()).await?;
-        self.pre_execution(&area, &path).await?;
+        let equipment = self.equip(&trial_dir, image.as_ref()).await?;
+        let path = self.make_workspace(&trial_dir, image.as_ref()).await?;
+        self.pre_execution(&trial_dir, &path).await?;
         self.asked = self.prompt(&path)?;
         let asked = self.asked.clone();
-        self.launch(&area, equipment, &asked).await
+        self.launch(&trial_dir, equipment, &asked).await
     }
 
-    /// The preparation of an agent: model access, an environment, credentials.
+    /// Prepares an agent: model access, environment, credentials.
     pub(super) async fn equip(
         &mut self,
-        area: &Area,
+        trial_dir: &TrialDir,
         image: Option<&Image>,
     ) -> Result<Equipment, NotRun> {
         let passed = self.passed_through();
-        self.open_models(area, &passed)?;
-        let mut env = self.environment(area, image)?;
+        self.open_models(trial_dir, &passed)?;
+        let mut env = self.environment(trial_dir, image)?;
         if !passed.is_empty() {
             let names: Vec<&str> = passed.keys().map(String::as_str).collect();
             let names = names.join(", ");
-            self.note(format!(
-                "the agent got these variables as they are: {names}"
-            ));
+            self.note(format!("the agent got these variables unchanged: {names}"));
             env.extend(passed.clone());
         }
-        self.authenticate(&env, area).await?;
+        self.authenticate(&env, trial_dir).await?;
         Ok(Equipment { env, passed })
     }
 
-    /// Note something once, however often it is noticed.
+    /// Adds a note, once.
     pub(super) fn note(&mut self, note: String) {
         if !self.record.notes.contains(&note) {
             self.record.notes.push(note);
@@ -136,33 +141,36 @@ impl Trial<'_> {
     /// The command, with all of its files in place.
     pub(super) async fn launch(
         &mut self,
-        area: &Area,
+        trial_dir: &TrialDir,
         equipment: Equipment,
         prompt: &str,
     ) -> Result<Prepared, NotRun> {
         let Equipment { env, passed } = equipment;
         let agent = self.current().agent;
-        let workspace = self.workspace.as_ref().expect("agents start in one");
+        let workspace = self
+            .workspace
+            .as_ref()
+            .expect("agents start in a workspace");
         let path = workspace.path().to_owned();
-        let reference = self.reference(area).await?;
+        let reference = self.reference(trial_dir).await?;
         let definitions = self.definitions(&path);
         let socket = match (agent.wants_socket(), self.docker()) {
             (false, _) => None,
             (true, None) => Some(Socket::listen().await?),
             (true, Some(_)) => {
-                let path = model_access::sockets(&area.path).join(CONTROL_SOCKET);
+                let path = model_access::sockets(&trial_dir.path).join(CONTROL_SOCKET);
                 Some(Socket::listen_local(&path, CONTROL_INSIDE)?)
             }
         };
         let workdir = self.workdir();
         let secrets = self.secrets(&passed);
         let key = self.key_for_secrets();
-        let script = self.bring_script(area, &secrets, &key)?;
+        let script = self.bring_script(trial_dir, &secrets, &key)?;
         let mut launch = agent
             .launch(&LaunchContext {
                 workspace: &workdir,
-                home: &self.room.inside(&area.home),
-                scratch: &self.room.inside(&area.scratch),
+                home: &self.exec_env.inside(&trial_dir.home),
+                scratch: &self.exec_env.inside(&trial_dir.scratch),
                 prompt,
                 cli: self.current_cli(),
                 env: &env,
@@ -180,8 +188,8 @@ impl Trial<'_> {
         self.check_secrets(&launch, &secrets)?;
         launch = launch.without_secrets(&secrets, &key);
         launch.env.extend(passed);
-        let launch = launch.written_for(&self.room.roots());
-        self.lay_out_files(&launch, area, &path).await?;
+        let launch = launch.written_for(&self.exec_env.roots());
+        self.lay_out_files(&launch, trial_dir, &path).await?;
         Ok(Prepared {
             launch,
             socket,
@@ -189,17 +197,17 @@ impl Trial<'_> {
         })
     }
 
-    /// Write the files that `launch` names and hand them over to the agent.
+    /// Writes the files that `launch` names and gives them to the agent's user.
     async fn lay_out_files(
         &self,
         launch: &Launch,
-        area: &Area,
+        trial_dir: &TrialDir,
         workspace: &Utf8Path,
     ) -> Result<(), NotRun> {
-        // A workspace may be large: of what was handed over already only what is new is again.
-        let mut fresh = vec![area.home.clone(), area.scratch.clone()];
+        // Changing the owner of a large workspace is slow, so only new files are changed.
+        let mut fresh = vec![trial_dir.home.clone(), trial_dir.scratch.clone()];
         for (file, bytes) in &launch.files {
-            let file = self.room.outside(file);
+            let file = self.exec_env.outside(file);
             fs::create_dir_all(file.parent().unwrap_or(&file))?;
             fs::write(&file, bytes)?;
             let below = file.strip_prefix(workspace).ok();
@@ -209,8 +217,8 @@ impl Trial<'_> {
         self.hand_over(&fresh).await
     }
 
-    /// The secrets that the agent must not see. On this machine it may see those that its
-    /// configuration gives it: it could read them anyway.
+    /// The secrets that the agent must not see. On this machine it may see those of its own
+    /// configuration, which it could read anyway.
     fn secrets(&self, passed: &BTreeMap<String, String>) -> Secrets {
         let all = self.context.host.secrets.clone().without(passed);
         match (self.docker(), &self.models) {
@@ -220,13 +228,14 @@ impl Trial<'_> {
         }
     }
 
-    /// The text that stands in the place of secrets: the trial's own key, where it has one.
+    /// The replacement of secrets: the trial's own key, if any.
     fn key_for_secrets(&self) -> String {
         let models = self.models.as_ref();
         models.map_or_else(|| NO_KEY.to_owned(), |models| models.endpoint.key.clone())
     }
 
-    /// Note the secrets that the agent does not get. Without a gateway it could not work without them.
+    /// Notes the secrets that the agent does not get. Without a gateway it cannot work without
+    /// them.
     fn check_secrets(&mut self, launch: &Launch, secrets: &Secrets) -> Result<(), NotRun> {
         let found = launch.secrets(secrets);
         if found.is_empty() {
@@ -244,14 +253,14 @@ impl Trial<'_> {
         let others: Vec<&str> = others.copied().collect();
         if !others.is_empty() {
             self.note(format!(
-                "the agent did not get the values of {}; `secrets.unsafe_pass_through` would pass them on",
+                "the agent did not get the values of {}; list them in `secrets.unsafe_pass_through` to pass them on",
                 others.join(", ")
             ));
         }
         Ok(())
     }
 
-    /// The variables of the suite whose real values agents get.
+    /// The variables of the suite that agents get unchanged.
     fn passed_through(&self) -> BTreeMap<String, String> {
         let names = self.context.pass_through.iter();
         let set =
@@ -259,10 +268,10 @@ impl Trial<'_> {
         set.collect()
     }
 
-    /// A key of the trial's own for the models, for agents that have any.
+    /// Creates the trial's gateway key, for agents with model access.
     fn open_models(
         &mut self,
-        area: &Area,
+        trial_dir: &TrialDir,
         passed: &BTreeMap<String, String>,
     ) -> Result<(), NotRun> {
         let agent = self.current().agent;
@@ -278,7 +287,9 @@ impl Trial<'_> {
             Network::Allowlist(hosts) => hosts,
             _ => Vec::new(),
         };
-        let sockets = self.docker().map(|_| model_access::sockets(&area.path));
+        let sockets = self
+            .docker()
+            .map(|_| model_access::sockets(&trial_dir.path));
         let trial = record::trial_path(&self.plan.name, &self.plan.task.name, self.plan.number);
         let label = match self.record.iterations.len() {
             0 => trial.to_string(),
@@ -305,7 +316,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Whether the agent is root where it runs.
+    /// Whether the agent runs as root.
     fn is_root(&self) -> bool {
         match &self.record.sandbox {
             record::SandboxRecord::Local => self.context.host.is_root,
@@ -316,7 +327,7 @@ impl Trial<'_> {
         }
     }
 
-    /// The CLI of a contestant, or the outcome that says how to get it.
+    /// The CLI of a contestant, or the outcome with a hint for its installation.
     async fn tools_of(&mut self, contestant: Contestant) -> Result<AgentTools, NotRun> {
         let plan = self.plan_of(contestant);
         let Some(cli) = plan.adapter.cli() else {
@@ -354,6 +365,10 @@ impl Trial<'_> {
         };
         if contestant == Contestant::Primary {
             self.record.agent.version.clone_from(&installed.version);
+            let definition = self.record.agent.definition.as_mut();
+            if let Some((definition, version)) = definition.zip(installed.version.as_ref()) {
+                definition.find("version", version);
+            }
             self.record.agent.program = Some(installed.path.to_string());
         }
         Ok(AgentTools {
@@ -362,8 +377,8 @@ impl Trial<'_> {
         })
     }
 
-    /// The Python that a package will run with: the image's, or this machine's. It is none for those
-    /// that need none, and where there is none.
+    /// The Python version for a package: the image's, or this machine's. `None` if the package does
+    /// not need Python or there is none.
     async fn python_for(&self, package: &Package) -> Result<Option<PythonVersion>, NotRun> {
         if matches!(package.registry, Registry::Npm(_)) {
             return Ok(None);
@@ -374,10 +389,10 @@ impl Trial<'_> {
         }
     }
 
-    /// The environment that the agent gets, its credentials included.
+    /// The agent's environment with its credentials.
     fn environment(
         &mut self,
-        area: &Area,
+        trial_dir: &TrialDir,
         image: Option<&Image>,
     ) -> Result<BTreeMap<String, String>, NotRun> {
         let host = self.context.host;
@@ -391,11 +406,11 @@ impl Trial<'_> {
             return Ok(env);
         }
         let mut env = match image {
-            None => host.clean_env(&area.home),
+            None => host.clean_env(&trial_dir.home),
             Some(image) => container_env(image, Utf8Path::new(HOME)),
         };
         if let Some(environment) = self.plan.task.environment() {
-            // HOME and the like stay the trial's own.
+            // HOME and similar variables are the trial's own.
             let own =
                 |name: &str| matches!(name, "HOME" | "TMPDIR" | "TEMP" | "TMP" | "USERPROFILE");
             let set = match image {
@@ -418,11 +433,11 @@ impl Trial<'_> {
         }
         let is_sealed = image.is_some() && self.reach() != Network::Open;
         if self.models.is_some() || is_sealed {
-            // Its key is the trial's own, or there is no gateway: API keys stay out.
+            // The agent uses the trial's key or no gateway: API keys are not passed.
             return Ok(env);
         }
         if image.is_some() {
-            // Only what the suite names comes into a container as it is.
+            // Containers get only variables that the suite lists.
             return Ok(env);
         }
         for name in cli.credential_env {
@@ -438,7 +453,7 @@ impl Trial<'_> {
         );
         if let Some(home) = host.home.as_ref().filter(|_| !has_key) {
             for file in cli.credential_files {
-                area.bring_in(&home.join(file), file)?;
+                trial_dir.bring_in(&home.join(file), file)?;
             }
         }
         Ok(env)
@@ -447,7 +462,7 @@ impl Trial<'_> {
     async fn authenticate(
         &mut self,
         env: &BTreeMap<String, String>,
-        area: &Area,
+        trial_dir: &TrialDir,
     ) -> Result<(), NotRun> {
         if self.models.is_some() {
             self.record.agent.credentials = Some("gateway".to_owned());
@@ -462,7 +477,7 @@ impl Trial<'_> {
         env.extend(agent.env().clone());
         let mut found = adapter.authentication(&env, None);
         if found == Authentication::Unknown && self.docker().is_none() {
-            let check = availability::auth_check(cli, installed, &env, &area.home).await;
+            let check = availability::auth_check(cli, installed, &env, &trial_dir.home).await;
             found = adapter.authentication(&env, check.as_ref());
         }
         match found {
@@ -488,7 +503,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// The agent's deadline, announced so that it can plan.
+    /// The agent's deadline as text, so that the agent can plan.
     fn deadline(&mut self) -> Option<String> {
         if self.deadline.is_none() {
             let timeout = self.plan.task.limits.timeout?;
@@ -510,7 +525,7 @@ impl Trial<'_> {
                     problem,
                 })?,
         };
-        // Without the time, which is another for each trial.
+        // The hash excludes the deadline, which differs in each trial.
         self.record.task.prompt_hash = Some(hex(&Sha256::digest(&prompt)));
         if let (true, Some(deadline)) = (self.plan.task.limits.tells_deadline, deadline) {
             let end = prompt.trim_end().len();
@@ -525,47 +540,57 @@ impl Trial<'_> {
         Ok(prompt)
     }
 
-    /// Markdown definitions beside the test case and in the workspace; the former win.
+    /// Markdown definitions in the workspace and beside the test case; the latter win. The custom
+    /// agent that takes the task may also be defined in the working directory.
     fn definitions(&self, workspace: &Utf8Path) -> BTreeMap<String, String> {
+        let agent = self.current().agent;
         let mut found = BTreeMap::new();
-        let Some(folder) = self.current().agent.definitions_folder() else {
+        let Some(folder) = agent.definitions_folder() else {
             return found;
         };
-        for place in [workspace, self.plan.task.folder.as_path()] {
-            // An earlier iteration may have put anything there.
-            let place = UntrustedDir::new(place);
-            for file in place.names(folder).unwrap_or_default() {
-                let path = Utf8PathBuf::try_from(std::path::PathBuf::from(file));
-                let Some(path) = path.ok().filter(|path| path.extension() == Some("md")) else {
-                    continue;
-                };
-                let read = place.read(Utf8Path::new(folder).join(&path), MAX_DEFINITION);
-                let text = read.ok().and_then(|bytes| String::from_utf8(bytes).ok());
-                if let (Some(name), Some(text)) = (path.file_stem(), text) {
-                    found.insert(name.to_owned(), text);
-                }
-            }
-        }
+        let mut here = definitions_in(&self.context.host.cwd, folder);
+        let asked = agent
+            .custom_agent()
+            .and_then(|name| here.remove_entry(name));
+        // An earlier iteration may have put anything into the workspace.
+        found.extend(definitions_in(workspace, folder));
+        found.extend(asked);
+        found.extend(definitions_in(&self.plan.task.folder, folder));
         found
     }
+}
+
+/// Markdown files in a folder of a directory that is not trusted, by name.
+fn definitions_in(place: &Utf8Path, folder: &str) -> BTreeMap<String, String> {
+    let place = UntrustedDir::new(place);
+    let mut found = BTreeMap::new();
+    for file in place.names(folder).unwrap_or_default() {
+        let path = Utf8PathBuf::try_from(std::path::PathBuf::from(file));
+        let Some(path) = path.ok().filter(|path| path.extension() == Some("md")) else {
+            continue;
+        };
+        let read = place.read(Utf8Path::new(folder).join(&path), MAX_DEFINITION);
+        let text = read.ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        if let (Some(name), Some(text)) = (path.file_stem(), text) {
+            // Copilot's files are called `NAME.agent.md` as well.
+            let name = name.strip_suffix(".agent").unwrap_or(name);
+            found.insert(name.to_owned(), text);
+        }
+    }
+    found
 }
 
 /// The hint for a missing CLI.
 fn where_it_is_not(cli: &Cli, image: Option<&Image>, package: Option<&Package>) -> String {
     let program = cli.program;
     match (image, package) {
-        (None, _) => format!(
-            "`{program}` is not installed, or not on PATH; {}",
-            cli.install_hint
-        ),
+        (None, _) => cli.not_installed(),
         (Some(_), Some(package)) => {
             let needs = match package.registry {
                 Registry::Npm(_) => "a shell and the C library of GNU",
                 Registry::PyPi { .. } => "a shell, the C library of GNU and all of Python",
             };
-            format!(
-                "`{program}` of {package} does not run in the image, which needs {needs} for it"
-            )
+            format!("`{program}` of {package} does not run in the image; it requires {needs}")
         }
         (Some(_), None) => {
             format!(

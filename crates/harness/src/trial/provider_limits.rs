@@ -1,5 +1,5 @@
-//! Limits of providers: how many trials use one at the same time, and how long no trial starts after a rate
-//! limit or an overload. A pause holds for all trials of that provider, and for no others.
+//! Limits of providers: the number of concurrent trials, and the pause after a rate limit or an
+//! overload. A pause affects all trials of that provider and no others.
 
 use std::{
     collections::BTreeMap,
@@ -7,15 +7,16 @@ use std::{
     time::Duration,
 };
 
+use proctor_record::outcome::{LimitReset, Outcome};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, sleep_until},
 };
 
-use crate::outcome::Outcome;
-
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+/// The pause after a limit that is lifted at an unknown time.
+const UNKNOWN_RESET_PAUSE: Duration = Duration::from_mins(5);
 
 /// All providers of a run.
 #[derive(Debug, Default)]
@@ -28,20 +29,20 @@ pub struct Providers {
 #[derive(Debug)]
 struct State {
     slots: Option<Arc<Semaphore>>,
-    /// No trial starts before.
+    /// The time until which no trial starts.
     paused_until: Instant,
     /// Consecutive trials that ended with a rate limit or an overload.
     refusals: u32,
 }
 
-/// The right to use a provider, until it is dropped.
+/// The permit to use a provider, until it is dropped.
 #[derive(Debug)]
 pub struct Turn {
     _slot: Option<OwnedSemaphorePermit>,
 }
 
 impl Providers {
-    /// Providers, some of which limit the number of concurrent trials.
+    /// Providers, some with a limit on concurrent trials.
     pub fn new(limits: BTreeMap<String, usize>) -> Providers {
         Providers {
             limits,
@@ -49,7 +50,7 @@ impl Providers {
         }
     }
 
-    /// Wait for a turn with `provider`.
+    /// Waits for a permit to use `provider`.
     pub async fn turn(&self, provider: &str) -> Turn {
         let slots = self.with(provider, |state| state.slots.clone());
         let slot = match slots {
@@ -65,12 +66,16 @@ impl Providers {
         }
     }
 
-    /// Record how a trial with `provider` ended. `resets_in` is the time until the provider lifts its limit, if it
-    /// said so.
-    pub fn ended(&self, provider: &str, outcome: Outcome, resets_in: Option<Duration>) {
+    /// Record how a trial with `provider` ended. `reset` is when the provider lifts its limit, if it mentioned that.
+    pub fn ended(&self, provider: &str, outcome: Outcome, reset: Option<LimitReset>) {
         self.with(provider, |state| match outcome {
             Outcome::RateLimit | Outcome::Overloaded => {
-                let pause = pause(state.refusals).max(resets_in.unwrap_or_default());
+                let until_reset = match reset {
+                    Some(LimitReset::In(wait)) => wait,
+                    Some(LimitReset::Unknown) => UNKNOWN_RESET_PAUSE,
+                    None | Some(LimitReset::TooFar) => Duration::ZERO,
+                };
+                let pause = pause(state.refusals).max(until_reset);
                 state.refusals += 1;
                 state.paused_until = state.paused_until.max(Instant::now() + pause);
             }
@@ -144,12 +149,19 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn pause_lasts_until_the_limit_is_lifted() {
         let providers = Providers::default();
-        let reset = Some(Duration::from_hours(1));
-        providers.ended("one", Outcome::RateLimit, reset);
-        let before = Instant::now();
-        providers.turn("one").await;
-        assert_eq!(before.elapsed().as_secs(), 3600);
-        providers.ended("one", Outcome::Network, reset);
+        let reset = LimitReset::In(Duration::from_hours(1));
+        for (reset, seconds) in [
+            (reset, 3600),
+            (LimitReset::Unknown, 300),
+            // Nothing is gained by waiting: the back-off of the fourth refusal.
+            (LimitReset::TooFar, 4),
+        ] {
+            providers.ended("one", Outcome::RateLimit, Some(reset));
+            let before = Instant::now();
+            providers.turn("one").await;
+            assert_eq!(before.elapsed().as_secs(), seconds, "{reset:?}");
+        }
+        providers.ended("one", Outcome::Network, Some(reset));
         assert!(timeout(SOON, providers.turn("one")).await.is_ok());
     }
 

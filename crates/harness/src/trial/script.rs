@@ -1,50 +1,45 @@
-//! The script of this machine that an agent runs. Containers get a copy of it at a fixed place, with
-//! the files beside it, read-only and without secrets.
+//! The script that an agent runs. Containers get a copy at a fixed path, with the files next to it,
+//! read-only and without secrets.
 
 use std::{io, path::Path};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
+use proctor_record::{fs::dir, platform, secrets::Secrets};
+use proctor_sandbox::{Access, ExecEnv, Mount, trial_dir::TrialDir};
 
 use super::{Contestant, Trial};
-use crate::{
-    area::Area,
-    fs::dir,
-    platform,
-    sandbox::{Access, Room, View},
-    secrets::Secrets,
-};
 
-/// Where the script's folder is seen in containers.
+/// The path of the script's directory in containers.
 const INSIDE: &str = "/proctor/agent";
-/// A folder with more than this is not a folder of scripts: only the script itself is brought.
+/// The maximum size of a script directory: beyond it only the script itself is copied.
 const MOST_BYTES: u64 = 64 << 20;
 const MOST_FILES: usize = 2000;
 
-/// The files that go with a script, as paths below its folder.
+/// The files that are copied with a script, relative to its directory.
 #[derive(Debug, PartialEq, Eq)]
 enum Beside {
     /// All files of the folder.
     Folder(Vec<Utf8PathBuf>),
-    /// The files that the script names: the folder also holds what agents must not see.
+    /// The files that the script names: the directory also contains files that agents must not see.
     Named(Vec<Utf8PathBuf>),
-    /// None: the folder is too large.
+    /// None: the directory is too large.
     TooMany,
 }
 
 impl Trial<'_> {
-    /// The folder with the copy of a contestant's script, as its container sees it.
-    pub(super) fn script_view(
+    /// The mount of the copied script directory of a contestant.
+    pub(super) fn script_mount(
         &self,
-        area: &Area,
+        trial_dir: &TrialDir,
         contestant: Contestant,
-    ) -> io::Result<Option<View>> {
+    ) -> io::Result<Option<Mount>> {
         if self.plan_of(contestant).agent.script().is_none() {
             return Ok(None);
         }
-        let host = copies(area, contestant);
+        let host = copies(trial_dir, contestant);
         fs::create_dir_all(&host)?;
-        Ok(Some(View {
+        Ok(Some(Mount {
             host,
             inside: match contestant {
                 Contestant::Primary => INSIDE.into(),
@@ -54,21 +49,21 @@ impl Trial<'_> {
         }))
     }
 
-    /// Bring the script to its place, and say where the agent finds it.
+    /// Copies the script. Returns its path for the agent.
     pub(super) fn bring_script(
         &mut self,
-        area: &Area,
+        trial_dir: &TrialDir,
         secrets: &Secrets,
         key: &str,
     ) -> io::Result<Option<Utf8PathBuf>> {
         let Some(script) = self.current().agent.script() else {
             return Ok(None);
         };
-        if matches!(self.room, Room::Local) {
+        if matches!(self.exec_env, ExecEnv::Local) {
             return Ok(Some(script.to_owned()));
         }
         let folder = script.parent().unwrap_or(Utf8Path::new("."));
-        let to = copies(area, self.contestant);
+        let to = copies(trial_dir, self.contestant);
         empty(&to)?;
         let name = script.file_name().unwrap_or_default();
         let mut files = vec![Utf8PathBuf::from(name)];
@@ -76,7 +71,7 @@ impl Trial<'_> {
             Beside::Folder(all) => files = all,
             Beside::Named(named) => files.extend(named),
             Beside::TooMany => self.note(format!(
-                "only {script} was brought into the container: its folder has more than {MOST_FILES} files or {} MiB",
+                "only {script} was copied into the container: its folder has more than {MOST_FILES} files or {} MiB",
                 MOST_BYTES >> 20
             )),
         }
@@ -84,10 +79,10 @@ impl Trial<'_> {
             copy(&folder.join(file), &to.join(file), secrets, key)?;
         }
         dir::open_to_all(to.as_std_path())?;
-        Ok(Some(self.room.inside(&to.join(name))))
+        Ok(Some(self.exec_env.inside(&to.join(name))))
     }
 
-    /// Folders and files that an agent must not see: how it is judged, and other results.
+    /// Files and directories that an agent must not see: how it is judged, and other results.
     fn hidden(&self) -> Vec<Utf8PathBuf> {
         let task = &self.plan.task;
         let repo = task.files.folder().map(Utf8Path::to_owned);
@@ -103,12 +98,12 @@ impl Trial<'_> {
     }
 }
 
-/// The folder of the copies of one contestant.
-fn copies(area: &Area, contestant: Contestant) -> Utf8PathBuf {
-    area.path.join(format!("agent-{}", contestant.index()))
+/// The directory with the copies of one contestant.
+fn copies(trial_dir: &TrialDir, contestant: Contestant) -> Utf8PathBuf {
+    trial_dir.path.join(format!("agent-{}", contestant.index()))
 }
 
-/// The files that go with a script.
+/// The files that are copied with a script.
 fn beside(script: &Utf8Path, folder: &Utf8Path, hidden: &[Utf8PathBuf]) -> io::Result<Beside> {
     let real = folder.canonicalize_utf8()?;
     if hidden.iter().any(|path| path.starts_with(&real)) {
@@ -128,7 +123,7 @@ fn beside(script: &Utf8Path, folder: &Utf8Path, hidden: &[Utf8PathBuf]) -> io::R
     })
 }
 
-/// Visit the files below a folder until `visit` has enough; says whether it got all.
+/// Visits the files below a directory until `visit` has enough. Returns whether all were visited.
 fn collect(
     root: &Utf8Path,
     below: &Utf8Path,
@@ -141,7 +136,7 @@ fn collect(
             continue;
         }
         let is_link = entry.file_type()?.is_symlink();
-        // A link may lead nowhere, and one to a folder may lead back here.
+        // A link may be broken, and a link to a directory may form a loop.
         let Ok(about) = entry.path().metadata() else {
             continue;
         };
@@ -159,7 +154,7 @@ fn collect(
     Ok(true)
 }
 
-/// The files beside a script whose names are in its text, and in theirs.
+/// The files next to a script whose names occur in its text, and recursively in theirs.
 fn named(script: &Utf8Path, folder: &Utf8Path) -> io::Result<Vec<Utf8PathBuf>> {
     let mut others: Vec<String> = folder
         .read_dir_utf8()?
@@ -184,12 +179,12 @@ fn named(script: &Utf8Path, folder: &Utf8Path) -> io::Result<Vec<Utf8PathBuf>> {
     Ok(found)
 }
 
-/// Files of secrets, and repositories with their history.
+/// Whether a file holds secrets, or is a repository with its history.
 fn is_private(name: &str) -> bool {
     name == ".git" || name == ".proctor" || name == ".env" || name.starts_with(".env.")
 }
 
-/// Copy a file with its mode, secrets replaced.
+/// Copies a file with its mode, with secrets replaced.
 fn copy(from: &Utf8Path, to: &Utf8Path, secrets: &Secrets, key: &str) -> io::Result<()> {
     fs::create_dir_all(to.parent().unwrap_or(to))?;
     let bytes = secrets.replace_bytes(fs::read(from)?, key);
@@ -198,7 +193,7 @@ fn copy(from: &Utf8Path, to: &Utf8Path, secrets: &Secrets, key: &str) -> io::Res
     platform::set_mode(to.as_std_path(), mode & 0o777 | 0o400)
 }
 
-/// Remove what a folder holds; the folder stays, because a container sees it.
+/// Empties a directory that is mounted in a container.
 fn empty(folder: &Utf8Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path: &Path = &entry?.path();
@@ -237,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_of_scripts_is_brought_whole_without_secrets_and_history() {
+    fn script_folder_is_copied_without_secrets_and_history() {
         let dir = folder(&[
             ("run.sh", "python3 lib/help.py"),
             ("lib/help.py", ""),
@@ -251,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn beside_a_task_only_files_that_the_script_names_are_brought() {
+    fn only_named_files_are_copied_from_a_task_folder() {
         let dir = folder(&[
             ("run.sh", ". ./common.sh"),
             ("common.sh", "python3 helper.py"),
@@ -268,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_large_folder_only_the_script_is_brought() {
+    fn only_the_script_is_copied_from_a_large_folder() {
         let dir = folder(&[("run.sh", "")]);
         for number in 0..=MOST_FILES {
             fs::write(dir.path().join(number.to_string()), "").unwrap();

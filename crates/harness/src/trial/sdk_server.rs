@@ -1,5 +1,5 @@
-//! The WebSocket side of Claude Code's control protocol on its own, for adapter scripts: it waits
-//! for the CLI, hands over the task, approves tools, and leaves what was used in a sidecar file.
+//! The standalone WebSocket server of Claude Code's control protocol, for adapter scripts: it waits
+//! for the CLI, sends the task, approves tools, and writes the usage to a sidecar file.
 
 #[cfg(test)]
 mod tests;
@@ -7,31 +7,31 @@ mod tests;
 use std::{collections::BTreeSet, time::Duration};
 
 use proctor_agents::claude_code::{
-    control::{Control, Policy},
-    stream::{AfterResult, ClaudeSession, Form},
+    control::{ControlSession, PromptPolicy},
+    stream::{AfterResult, ClaudeSession, StreamFormat},
+};
+use proctor_record::{
+    outcome::{EndedBy, Ending, Outcome},
+    record::metrics_file::AgentMetrics,
+    session::{Conclusion, Session, SessionEvent, SessionHost, Source, Text},
 };
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::socket::{Farewell, Socket, SocketEvent};
-use crate::{
-    outcome::{EndedBy, Ending, Outcome},
-    record::metrics_file::AgentMetrics,
-    session::{Conclusion, Session, SessionEvent, SessionHost, Source, Text},
-};
 
-/// The error of a client that went away.
-const LOST: &str = "Claude Code closed the connection before its result and did not come back";
+/// The error of a client that disconnected.
+const LOST: &str = "Claude Code closed the connection before its result and did not reconnect";
 
-/// How long a client has to initialise by itself, as those that speak the flat form do. Current
-/// CLIs wait for the server.
+/// How long to wait for a client that initialises by itself, as in the flat form of the protocol.
+/// Current CLIs wait for the server.
 const GREETING: Duration = Duration::from_millis(250);
 
-/// How long a client that was lost before its result has to come back. Claude Code tries three
+/// How long to wait for a client that disconnected before its result. Claude Code retries three
 /// times within seven seconds.
 const COMING_BACK: Duration = Duration::from_secs(15);
 
-/// The result of a conversation.
+/// The result of a session.
 #[derive(Debug)]
 pub struct Served {
     /// The outcome of the agent.
@@ -49,7 +49,7 @@ pub struct SdkServer {
     farewell: Option<Farewell>,
 }
 
-/// The event that the server waits for.
+/// The events of the server loop.
 enum Step {
     Event(Option<SocketEvent>),
     Greet,
@@ -58,8 +58,8 @@ enum Step {
 }
 
 impl SdkServer {
-    /// Listen on a port of loopback; 0 is any free one. A CLI that then says nothing for
-    /// `silence` is stuck.
+    /// Listens on a loopback port; 0 selects a free one. A CLI without messages for `silence` is
+    /// stuck.
     pub async fn listen(port: u16, silence: Duration) -> std::io::Result<SdkServer> {
         let socket = Socket::listen_on(port).await?;
         Ok(SdkServer {
@@ -69,21 +69,21 @@ impl SdkServer {
         })
     }
 
-    /// Where it listens.
+    /// The port.
     pub fn port(&self) -> u16 {
         self.socket.address.port()
     }
 
-    /// Hand over the task, and see the conversation through to its result. `show` is given what
-    /// happens, a line at a time.
+    /// Sends the task and serves the session until its result. `show` gets the events, one line at
+    /// a time.
     pub async fn serve(
         &mut self,
         task: String,
         show: &mut dyn FnMut(&str),
         cancel: &CancellationToken,
     ) -> Served {
-        let inner = ClaudeSession::new(Form::StreamJson, AfterResult::KeepOpen);
-        let mut session = Box::new(Control::new(inner, task, Policy::Allow));
+        let inner = ClaudeSession::new(StreamFormat::StreamJson, AfterResult::KeepOpen);
+        let mut session = Box::new(ControlSession::new(inner, task, PromptPolicy::Allow));
         let mut desk = Desk::new(show);
         let mut ending = Ending::default();
         let (mut greet_at, mut is_lost) = (None, false);
@@ -133,7 +133,7 @@ impl SdkServer {
         served(conclusion, desk)
     }
 
-    /// Close the connection, so that the client can exit.
+    /// Closes the connection, so that the client can exit.
     pub async fn close(self) {
         if let Some(farewell) = self.farewell {
             self.socket.close(farewell).await;
@@ -168,7 +168,7 @@ impl SdkServer {
 fn served(conclusion: Conclusion, desk: Desk<'_>) -> Served {
     let usage = conclusion.usage.as_ref();
     let total = usage.map(|usage| &usage.total);
-    // The file of a finished task has no null: a figure that the CLI does not report is 0.
+    // The file of a finished task must not contain null: missing figures are 0.
     let none = desk.is_done.then_some(0);
     let sidecar = AgentMetrics {
         input_tokens: total.and_then(|total| total.input_tokens).or(none),
@@ -230,7 +230,7 @@ impl SessionHost for Desk<'_> {
 
     fn close_input(&mut self) {}
 
-    /// The session asks for the end once the result is there.
+    /// The session requests the end after the result.
     fn end_within(&mut self, _grace: Duration) {
         self.is_done = true;
     }

@@ -1,33 +1,31 @@
-//! Files that an adapter script left in the workspace and that are not its work: its figures are
-//! read once it has ended, and kept with the artifacts.
+//! Files that an adapter script writes to the workspace and that are not part of its work: figures
+//! are read after its end and kept with the artifacts.
 
-use super::{Trial, chain};
-use crate::{
+use proctor_record::{
     fs::dir,
     outcome::Outcome,
     record::metrics_file::AgentMetrics,
     session::{Conclusion, LogError},
 };
 
-/// Where the file is kept.
+use super::{Trial, chain};
+
+/// The name of the kept file.
 pub(super) const KEPT: &str = "thunderdome-metrics.json";
 
 impl Trial<'_> {
-    /// Take lines that an agent's tools add to `.gitignore` out of it.
+    /// Removes lines that an agent's tools add to `.gitignore`.
     pub(super) async fn remove_ignore_lines(&mut self) {
         let lines = self.current().agent.ignore_lines();
         let Some(workspace) = self.workspace.as_ref().filter(|_| !lines.is_empty()) else {
             return;
         };
         if let Err(error) = workspace.remove_lines(".gitignore", lines).await {
-            self.note(format!(
-                "`.gitignore` is as the agent left it: {}",
-                chain(&error)
-            ));
+            self.note(format!("cannot restore `.gitignore`: {}", chain(&error)));
         }
     }
 
-    /// Add the figures to what the session concluded. A file that cannot be used is a warning.
+    /// Adds the figures to the session's conclusion. An invalid file is a warning.
     pub(super) fn read_sidecar(&mut self, conclusion: &mut Conclusion) {
         let (Some(name), Some(workspace)) = (self.current().agent.sidecar(), &self.workspace)
         else {
@@ -53,8 +51,8 @@ impl Trial<'_> {
                 conclusion.errors.push(warning);
             }
         }
-        // It is not part of the work; a file that cannot be moved is excluded from the change as
-        // well.
+        // The file is not part of the work. A file that cannot be moved is excluded from the change
+        // as well.
         let _ = dir::rename(&path, self.artifacts.join(KEPT));
     }
 }

@@ -1,5 +1,5 @@
-//! A WebSocket on loopback for agents that connect to their driver. Connections may come and
-//! go; what is to be sent waits for the next one.
+//! A WebSocket server on loopback for agents that connect to their driver. Clients may reconnect;
+//! pending messages wait for the next connection.
 
 use std::{io, net::SocketAddr, time::Duration};
 
@@ -21,56 +21,55 @@ use tokio_tungstenite::{
 };
 use tokio_util::either::Either;
 
-/// Frames that may wait for their reader before the agent has to.
+/// The maximum number of unread frames before the agent is blocked.
 const WAITING_FRAMES: usize = 64;
 
-/// A frame may hold several lines; one that is larger breaks the connection.
+/// The maximum size of a frame, which may contain several lines.
 const MAX_FRAME_BYTES: usize = 64 << 20;
 
-/// How long a client may take for the handshake. A probe that connects and says nothing would
-/// keep the agent out.
+/// The timeout of a handshake. Otherwise a probe that sends nothing would block the agent.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// How long a client may take to answer a close frame.
+/// The timeout for the answer to a close frame.
 const CLOSING: Duration = Duration::from_secs(1);
 
-/// How long to wait for a client that connects again after a close frame.
+/// How long to wait for a client that reconnects after a close frame.
 const RECONNECTING: Duration = Duration::from_secs(3);
 
 /// The received data.
 #[derive(Debug)]
 pub enum SocketEvent {
-    /// The agent connected, or connected again.
+    /// The agent connected or reconnected.
     Opened,
-    /// A frame; it may hold several lines.
+    /// A frame, which may contain several lines.
     Frame(Vec<u8>),
     /// The connection has ended.
     Closed,
 }
 
-/// How to end the conversation.
+/// How to end the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Farewell {
     /// A close frame with code 1000.
     Normal,
-    /// The quickest end of a Claude Code, which takes every close for a lost connection: it tries
-    /// again after 1, 2 and 4 seconds, and exits when four errors have been counted. An error and
-    /// the close behind it count as two. So the close frame has a code that is an error (1006), the
-    /// first new connection is refused, and only then is the old one ended: that is the fourth.
+    /// The fastest way to end Claude Code, which treats every close as a lost connection: it
+    /// reconnects after 1, 2 and 4 seconds, and exits after four errors. An error and the following
+    /// close count as two. So the close frame has an error code (1006), the first reconnection is
+    /// refused, and only then the old connection is closed, which is the fourth error.
     Final,
 }
 
-/// The data for the client.
+/// Messages to the client.
 #[derive(Debug)]
 enum Outgoing {
     Line(Vec<u8>),
     Close(Farewell),
 }
 
-/// The listening end. Everything ends when it is dropped.
+/// The listening socket. Dropping it ends all connections.
 #[derive(Debug)]
 pub struct Socket {
-    /// Where it listens.
+    /// The address of the socket.
     pub address: SocketAddr,
     incoming: mpsc::Receiver<SocketEvent>,
     outgoing: mpsc::UnboundedSender<Outgoing>,
@@ -78,22 +77,21 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Listen on a free port of loopback.
+    /// Listens on a free loopback port.
     pub async fn listen() -> io::Result<Socket> {
         Socket::listen_on(0).await
     }
 
-    /// Listen on this port of loopback.
+    /// Listens on this loopback port.
     pub async fn listen_on(port: u16) -> io::Result<Socket> {
         let listener = TcpListener::bind(("127.0.0.1", port)).await?;
         let address = listener.local_addr()?;
         Ok(Socket::serve(Listener::Tcp(listener), address))
     }
 
-    /// Listens on a local socket that is available at this address in a container, for all of its
-    /// users.
+    /// Listens on a local socket that all users of a container reach at this address.
     pub fn listen_local(path: &Utf8Path, address: SocketAddr) -> io::Result<Socket> {
-        // An agent that is started again finds the socket of the time before.
+        // A restarted agent leaves the socket of its previous start.
         let _ = std::fs::remove_file(path);
         let listener = local::Listener::bind(path.as_std_path())?;
         Ok(Socket::serve(Listener::Local(listener), address))
@@ -112,19 +110,18 @@ impl Socket {
         }
     }
 
-    /// The next thing that comes in. Safe to cancel.
+    /// The next event. Cancel-safe.
     pub async fn next(&mut self) -> Option<SocketEvent> {
         self.incoming.recv().await
     }
 
-    /// Send one line as a frame, now or when the next client connects.
+    /// Sends one line as a frame, now or when the next client connects.
     pub fn send(&self, line: Vec<u8>) {
-        // The task ends only with the socket itself.
+        // The receiver lives as long as the socket.
         let _ = self.outgoing.send(Outgoing::Line(line));
     }
 
-    /// Close the connection that is open, and listen no more. Waits until the client has seen it,
-    /// for a few seconds at most.
+    /// Closes the open connection and the listener. Waits up to a few seconds for the client.
     pub async fn close(mut self, farewell: Farewell) {
         let _ = self.outgoing.send(Outgoing::Close(farewell));
         let over = async { while self.incoming.recv().await.is_some() {} };
@@ -132,7 +129,7 @@ impl Socket {
     }
 }
 
-/// The waiting side of connections.
+/// The listener for connections.
 enum Listener {
     Tcp(TcpListener),
     Local(local::Listener),
@@ -149,7 +146,7 @@ impl Listener {
     }
 }
 
-/// Serve one connection at a time; the CLI opens the next when it has lost the last.
+/// Serves one connection at a time. The CLI reconnects when it has lost a connection.
 async fn serve(
     mut listener: Listener,
     events: mpsc::Sender<SocketEvent>,
@@ -174,17 +171,17 @@ async fn serve(
     }
 }
 
-/// Why a conversation ended.
+/// Why a session ended.
 enum End {
-    /// The connection did.
+    /// The connection was lost.
     Lost,
     /// The socket was dropped.
     Unheard,
-    /// It is to be closed.
+    /// The session is to be closed.
     Said(Farewell),
 }
 
-/// Carry frames both ways until the connection ends. There is one client: others are refused.
+/// Forwards frames in both directions until the connection ends. Further clients are refused.
 async fn converse(
     connection: &mut WebSocketStream<Connection>,
     listener: &mut Listener,
@@ -223,7 +220,7 @@ async fn converse(
     }
 }
 
-/// Tell the client that the conversation is over.
+/// Closes the session with the client.
 async fn close(
     mut connection: WebSocketStream<Connection>,
     listener: &mut Listener,

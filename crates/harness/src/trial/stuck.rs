@@ -1,4 +1,4 @@
-//! Detects stuck agents: the same action again and again, or no new event and no changed file for a long time.
+//! Detects stuck agents: a repeated action, or no new event and no changed file for a long time.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -6,15 +6,13 @@ use std::{
 };
 
 use camino::Utf8Path;
+use proctor_record::session::{Role, SessionEvent, Text};
+use proctor_sandbox::ExecEnv;
 use tokio::time::Instant;
 
-use crate::{
-    config::ProgressLimits,
-    sandbox::Room,
-    session::{Role, SessionEvent, Text},
-};
+use crate::config::ProgressLimits;
 
-/// The same thing, so often in a row.
+/// A value, and how often it occurred in a row.
 #[derive(Debug, Default)]
 struct Row {
     last: Option<u64>,
@@ -22,7 +20,7 @@ struct Row {
 }
 
 impl Row {
-    /// Whether this is another thing than the last.
+    /// Whether this value differs from the last one.
     fn take(&mut self, what: u64) -> bool {
         let is_new = self.last != Some(what);
         self.times = if is_new { 1 } else { self.times + 1 };
@@ -35,24 +33,26 @@ impl Row {
     }
 }
 
-/// Detects the new actions of an agent.
+/// Detects new actions of an agent.
 #[derive(Debug, Default)]
 struct News {
     calls: Row,
     notes: Row,
     messages: Row,
     figures: Row,
-    /// The tool that was used last.
+    /// The last tool.
     tool: String,
-    /// Whether it was used in a new way: an answer is as new as what it answers.
+    /// Whether its input was new: an answer is as new as its call.
     is_new_call: bool,
 }
 
 impl News {
-    /// Whether an event is new, as far as the one before of its kind tells.
+    /// Whether an event is new, compared with the previous one of its kind.
     fn take(&mut self, event: &SessionEvent<'_>) -> bool {
         match event {
-            SessionEvent::Started { .. } => true,
+            SessionEvent::Started { .. } | SessionEvent::McpServers(_) => true,
+            // Whether it is news is known when the message is whole.
+            SessionEvent::Partial(_) => false,
             SessionEvent::ToolCall {
                 name,
                 arguments,
@@ -83,7 +83,7 @@ impl News {
                 input_tokens,
                 output_tokens,
             } => self.figures.take(digest(&(input_tokens, output_tokens))),
-            // Two attempts of one call differ in their number and their time.
+            // Attempts of the same call differ in number and time only.
             SessionEvent::Note(note) => {
                 let words = note.chars().filter(|c| !c.is_ascii_digit());
                 self.notes.take(digest(&words.collect::<String>()))
@@ -91,16 +91,16 @@ impl News {
         }
     }
 
-    /// The repeated action, if it was repeated at least this often.
+    /// The repeated action, if it was repeated at least `limit` times.
     fn repeated(&self, limit: u32) -> Option<String> {
         if self.calls.times >= limit {
             let (tool, times) = (&self.tool, self.calls.times);
             return Some(format!(
-                "it used `{tool}` with the same input {times} times in a row"
+                "`{tool}` was used with the same input {times} times in a row"
             ));
         }
         let times = self.notes.times;
-        (times >= limit).then(|| format!("it told of the same trouble {times} times in a row"))
+        (times >= limit).then(|| format!("the same error was reported {times} times in a row"))
     }
 }
 
@@ -110,7 +110,7 @@ fn raw<'a>(text: &Text<'a>) -> &'a str {
     }
 }
 
-/// Lines that differ from the line before: a program may print one line over and over.
+/// Lines that differ from the previous line: a program may print one line repeatedly.
 fn distinct(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.lines().collect();
     lines.dedup();
@@ -123,24 +123,28 @@ fn digest(what: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// An agent under watch.
+/// The progress of an agent.
 #[derive(Debug)]
 pub(crate) struct Progress {
     limits: ProgressLimits,
     news: News,
-    /// When something new came of it last.
+    /// The time of the last new event or changed file.
     since: Instant,
-    /// When a file had changed last, at the last look.
+    /// The time of the newest file at the last check.
     newest: Option<SystemTime>,
 }
 
 impl Progress {
-    /// Begin to watch an agent that is about to start.
-    pub(crate) async fn begin(limits: ProgressLimits, room: &Room, folder: &Utf8Path) -> Progress {
+    /// Starts to observe an agent before it starts.
+    pub(crate) async fn begin(
+        limits: ProgressLimits,
+        exec_env: &ExecEnv,
+        folder: &Utf8Path,
+    ) -> Progress {
         Progress {
             newest: match limits.quiet {
                 None => None,
-                Some(_) => room.newest_change(folder).await.ok().flatten(),
+                Some(_) => exec_env.newest_change(folder).await.ok().flatten(),
             },
             limits,
             news: News::default(),
@@ -148,7 +152,7 @@ impl Progress {
         }
     }
 
-    /// Take note of an event.
+    /// Handles an event.
     pub(crate) fn event(&mut self, event: &SessionEvent<'_>) {
         if self.limits == ProgressLimits::default() {
             return;
@@ -163,21 +167,21 @@ impl Progress {
         self.news.repeated(self.limits.repeats?)
     }
 
-    /// When to look whether a file has changed, if no event comes before.
+    /// When to check for changed files, unless there is an event before.
     pub(crate) fn due(&self) -> Option<Instant> {
         Some(self.since + self.limits.quiet?)
     }
 
-    /// Checks whether no file has changed either. If the check fails, the agent is not stopped.
-    pub(crate) async fn is_stuck(&mut self, room: &Room, folder: &Utf8Path) -> bool {
-        let newest = room.newest_change(folder).await;
+    /// Checks whether no file has changed either. If the check fails, the agent is not ended.
+    pub(crate) async fn is_stuck(&mut self, exec_env: &ExecEnv, folder: &Utf8Path) -> bool {
+        let newest = exec_env.newest_change(folder).await;
         if matches!(newest, Ok(newest) if newest == self.newest) {
             return true;
         }
         let newest = newest.ok().flatten();
         let ago = newest.and_then(|newest| SystemTime::now().duration_since(newest).ok());
-        // Another machine's clock does not say when that was by ours.
-        let ago = ago.filter(|_| room.shares_clock()).unwrap_or_default();
+        // File times of another machine cannot be compared with our clock.
+        let ago = ago.filter(|_| exec_env.shares_clock()).unwrap_or_default();
         self.newest = newest;
         let now = Instant::now();
         self.since = now.checked_sub(ago).unwrap_or(now).max(self.since);
@@ -201,7 +205,7 @@ mod tests {
     fn said(text: &str) -> SessionEvent<'_> {
         SessionEvent::Message {
             role: Role::Assistant,
-            kind: crate::session::MessageKind::Text,
+            kind: proctor_record::session::MessageKind::Text,
             content: Text::Plain(text),
             timestamp: None,
             parent: None,
@@ -215,7 +219,7 @@ mod tests {
     };
 
     #[test]
-    fn a_line_that_is_printed_over_and_over_is_not_new_in_blocks_of_any_size() {
+    fn repeated_lines_are_not_new() {
         let mut news = News::default();
         assert!(news.take(&said("waiting")));
         assert!(!news.take(&said("waiting\nwaiting\nwaiting")));
@@ -224,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_call_is_a_loop_whatever_is_said_in_between() {
+    fn same_call_is_a_loop_despite_messages_in_between() {
         let mut news = News::default();
         for _ in 0..2 {
             news.take(&call("Bash", r#"{"command":"make"}"#));
@@ -233,15 +237,18 @@ mod tests {
         }
         assert_eq!(news.repeated(3), None);
         assert!(!news.take(&call("Bash", r#"{"command":"make"}"#)));
-        assert!(!news.take(&ANSWER), "its answer is no news either");
-        let told = news.repeated(3).unwrap();
-        assert_eq!(told, "it used `Bash` with the same input 3 times in a row");
+        assert!(!news.take(&ANSWER), "the answer is not new either");
+        let repeated = news.repeated(3).unwrap();
+        assert_eq!(
+            repeated,
+            "`Bash` was used with the same input 3 times in a row"
+        );
         assert!(news.take(&call("Bash", r#"{"command":"ls"}"#)));
         assert_eq!(news.repeated(3), None);
     }
 
     #[test]
-    fn an_attempt_is_the_same_whatever_its_number_and_the_next_step_ends_the_row() {
+    fn attempts_are_equal_regardless_of_their_number() {
         let mut news = News::default();
         for note in [
             "attempt 1 failed: 529",
@@ -257,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_that_stand_still_and_words_said_again_are_no_news() {
+    fn unchanged_figures_and_repeated_messages_are_not_new() {
         let figures = |output_tokens| SessionEvent::Progress {
             input_tokens: 10,
             output_tokens,
@@ -265,6 +272,6 @@ mod tests {
         let mut news = News::default();
         assert!(news.take(&figures(1)) && !news.take(&figures(1)) && news.take(&figures(2)));
         assert!(news.take(&said("one")) && !news.take(&said("one")));
-        assert_eq!(news.repeated(2), None, "saying it again is no loop");
+        assert_eq!(news.repeated(2), None, "a repeated message is not a loop");
     }
 }

@@ -1,12 +1,22 @@
-//! A trial from top to bottom: prepare, run the agent, judge, record.
+//! One trial from start to end: prepare, run the agent, judge, record.
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use jiff::Timestamp;
+use proctor_agents::agent::{Adapter, Launch};
 use proctor_gateway::Budget;
-use proctor_record::VERSION;
+use proctor_record::{
+    VERSION,
+    fs::dir,
+    outcome::{Ending, Outcome},
+    record::{self, Event, GatewayRecord, Phase, Record, Results, StoreError, score::Score},
+    session::{Conclusion, LogError},
+    transcript::{Account, Contender, LogWriter, Times, UNKNOWN},
+    usage::Usage,
+};
+use proctor_sandbox::{ExecEnv, docker::Image, trial_dir::TrialDir};
 use tempfile::NamedTempFile;
 
 use super::{
@@ -18,27 +28,14 @@ use super::{
     status,
 };
 use crate::{
-    agent::{Adapter, Launch},
-    area::Area,
-    fs::dir,
+    config::Reference,
     model_access::TrialModels,
-    outcome::{Ending, Outcome},
     plan::TrialPlan,
-    record::{
-        self, GatewayRecord, Record, Results, StoreError,
-        run_event::{Phase, RunEvent, TrialName},
-        score::Score,
-    },
-    sandbox::{Room, docker::Image},
-    session::{Conclusion, LogError},
-    task::Reference,
-    transcript::{Account, Contender, LogWriter, Times},
     trial::socket::Socket,
-    usage::Usage,
     workspace::{Change, Workspace},
 };
 
-/// What the names of folders begin with that are in a trial's folder only while it runs.
+/// The prefix of directories that exist in a trial's directory only while it runs.
 pub(crate) const PRIVATE: &str = ".trial";
 
 /// Runs one trial. There is a record for every outcome of the agent; only invalid input is an
@@ -58,7 +55,7 @@ pub async fn run(plan: &TrialPlan, context: &Context<'_>) -> Result<Record, Tria
             message,
         }) => trial.not_run(outcome, code, message),
     };
-    // From here on files are written by their paths, which are another's if the trial is.
+    // From here on files are written by their paths, which belong to another process if the trial is lost.
     if context.cause.is_lost() {
         trial.leave().await;
         return Err(TrialError::Lost);
@@ -72,10 +69,10 @@ pub async fn run(plan: &TrialPlan, context: &Context<'_>) -> Result<Record, Tria
     trial.end(&ran, &judged).await
 }
 
-/// A trial that is cancelled before its agent has started says nothing about the agent.
+/// The excluded result of a trial that is cancelled before its agent starts.
 fn cut_off(cause: &Cause<'_>) -> NotRun {
     let (outcome, code, message) = if cause.is_final() {
-        let message = "the time of its job was over before the agent started";
+        let message = "the time limit of its job was reached before the agent started";
         (Outcome::Sandbox, "SANDBOX_FAILED", message)
     } else {
         let message = "the run was interrupted before the agent started";
@@ -88,36 +85,37 @@ fn cut_off(cause: &Cause<'_>) -> NotRun {
     }
 }
 
-/// A trial under way.
+/// A trial in progress.
 pub(super) struct Trial<'a> {
     pub(super) plan: &'a TrialPlan,
     pub(super) context: &'a Context<'a>,
     pub(super) clock: Instant,
     pub(super) record: Record,
     pub(super) artifacts: Utf8PathBuf,
-    /// The artifacts folder itself, wherever it is moved: records go there and nowhere else.
-    pub(super) place: record::Place,
+    /// A handle on the artifacts directory, even if it is moved: records are written only there.
+    pub(super) dir: record::DirHandle,
     pub(super) private: Utf8PathBuf,
-    /// Written as the session goes; `None` once it is finished.
+    /// The log of the session; `None` once it is finished.
     pub(super) log: Option<LogWriter<NamedTempFile>>,
-    pub(super) area: Option<Arc<Area>>,
-    /// Where its commands run.
-    pub(super) room: Room,
-    /// The image that it runs in, with containers.
+    #[expect(clippy::struct_field_names, reason = "`dir` is another directory")]
+    pub(super) trial_dir: Option<Arc<TrialDir>>,
+    /// The environment of its commands.
+    pub(super) exec_env: ExecEnv,
+    /// The image, with containers.
     pub(super) image: Option<Image>,
-    /// The contestant at work.
+    /// The current contestant.
     pub(super) contestant: Contestant,
     /// The CLIs of the contestants.
     pub(super) tools: BTreeMap<Contestant, AgentTools>,
-    /// What is asked.
+    /// The prompt.
     pub(super) asked: String,
     /// The agent's deadline, as announced to it.
     pub(super) deadline: Option<String>,
-    /// How far it has come.
+    /// The progress of the iterations.
     pub(super) iterations: Iterations,
-    /// The shared budget of its iterations; created if there are several.
+    /// The shared budget of several iterations.
     pub(super) budget: Option<Arc<Budget>>,
-    /// Its way to the models.
+    /// The trial's model access.
     pub(super) models: Option<TrialModels>,
     pub(super) workspace: Option<Workspace>,
 }
@@ -126,7 +124,7 @@ pub(super) struct Trial<'a> {
 pub(super) struct Prepared {
     pub(super) launch: Launch,
     pub(super) socket: Option<Socket>,
-    /// Where it works, as it sees it.
+    /// The agent's working directory, as a path inside its environment.
     pub(super) workdir: Utf8PathBuf,
 }
 
@@ -138,22 +136,18 @@ pub(super) struct AgentRun {
     pub(super) duration_ms: u64,
 }
 
-/// The result of judging, besides the verdicts in the record.
+/// The result of judging, in addition to the verdicts in the record.
 pub(super) struct Judged {
-    /// The agent's change; `None` when it could not be determined.
+    /// The agent's change; `None` if it could not be determined.
     pub(super) change: Option<Change>,
 }
 
 impl<'a> Trial<'a> {
-    /// Make the trial's folders and its first record: should Proctor be killed, that one stays.
+    /// Creates the trial's directories and its first record, which remains if Proctor is killed.
     fn begin(plan: &'a TrialPlan, context: &'a Context<'a>) -> Result<Trial<'a>, StoreError> {
-        (context.listener)(&RunEvent::TrialStarted(TrialName {
-            agent: &plan.name,
-            task: &plan.task.name,
-            trial: plan.number,
-        }));
+        (context.listener)(&Event::started(&plan.name, &plan.task.name, plan.number));
         let artifacts = context.folder.join("artifacts");
-        // Under a unique name: it is removed by its path at the end.
+        // The name is unique because the directory is removed by its path.
         let private = context
             .folder
             .join(format!("{PRIVATE}-{}", uuid::Uuid::now_v7().simple()));
@@ -172,12 +166,12 @@ impl<'a> Trial<'a> {
             context,
             clock: Instant::now(),
             record: first_record(plan, context.run_id),
-            place: record::Place::open(&artifacts)?,
+            dir: record::DirHandle::open(&artifacts)?,
             artifacts,
             private,
             log: Some(LogWriter::new(log)),
-            area: None,
-            room: Room::Local,
+            trial_dir: None,
+            exec_env: ExecEnv::Local,
             image: None,
             contestant: Contestant::Primary,
             tools: BTreeMap::new(),
@@ -193,7 +187,7 @@ impl<'a> Trial<'a> {
         Ok(trial)
     }
 
-    /// The folders that the agent's output goes to.
+    /// Creates the directories of the agent's output.
     pub(super) fn make_folders(&self) -> Result<(), StoreError> {
         let logs = logs_folder(&self.artifacts, self.current().adapter);
         for folder in [self.artifacts.join("raw"), logs] {
@@ -206,7 +200,7 @@ impl<'a> Trial<'a> {
     }
 
     pub(super) fn phase(&self, phase: Phase) {
-        (self.context.listener)(&RunEvent::Phase(phase));
+        (self.context.listener)(&Event::Phase { phase });
     }
 
     /// Takes over the session's result and finishes its log, which evaluators may read.
@@ -222,26 +216,30 @@ impl<'a> Trial<'a> {
         self.record
             .errors
             .splice(0..0, account.errors.iter().cloned());
-        // Failures to keep files are errors in the record; only the record itself must be written.
+        // A file that cannot be kept is an error in the record; only the record itself is required.
         let kept = self.write_log(&account);
         self.note_lost(kept);
     }
 
-    /// The agent's own data. A fallback is in its iteration: the contestant is the agent.
+    /// Records the agent's identity. A fallback is recorded in its iteration: the trial belongs to
+    /// the primary agent.
     pub(super) fn take_over_identity(&mut self, ran: &AgentRun) {
         if self.contestant == Contestant::Fallback {
             return;
         }
         let agent = &mut self.record.agent;
-        // Some CLIs, and plain text, do not name the model that they were told to use.
+        // Some CLIs, and plain text output, do not name their model.
         let answered = ran.conclusion.model.as_ref();
-        agent.model = answered.or(agent.model_requested.as_ref()).cloned();
+        let gateway = self.record.gateway.as_ref();
+        let seen = gateway.and_then(GatewayRecord::only_model);
+        let known = answered.or(seen).or(agent.model_requested.as_ref());
+        agent.model = known.cloned();
         if ran.conclusion.version.is_some() {
             agent.version.clone_from(&ran.conclusion.version);
         }
     }
 
-    /// Write everything down and clean up.
+    /// Writes the results and cleans up.
     async fn end(mut self, ran: &AgentRun, judged: &Judged) -> Result<Record, TrialError> {
         let outcome = match ran.conclusion.outcome {
             Outcome::Completed => {
@@ -253,7 +251,7 @@ impl<'a> Trial<'a> {
             }
             other => other,
         };
-        // Work that was not judged in time is kept, and can be judged later.
+        // Work that was not judged in time is kept for rescoring.
         let is_cancelled = self.context.cancel.is_cancelled() && !self.context.cause.is_final();
         let record = &mut self.record;
         record.outcome = outcome;
@@ -274,13 +272,13 @@ impl<'a> Trial<'a> {
         let removed = self.remove_workspace(form);
         self.note_lost(removed);
         self.write_record()?;
-        (self.context.listener)(&RunEvent::TrialEnded(&self.record));
+        (self.context.listener)(&Event::ended(&self.record));
         Ok(self.record)
     }
 
-    fn write_results(&mut self, exit_code: Option<i32>) -> Results {
+    fn write_results(&mut self, exit_code: i32) -> Results {
         let test_case = test_case(self.plan, &self.record);
-        let results = Results::of(&self.record, test_case, exit_code);
+        let results = Results::of(&self.record, test_case, exit_code, self.context.folder);
         let kept = record::write_part(&self.artifacts.join(record::RESULTS_FILE), &results);
         self.note_lost(kept);
         results
@@ -294,15 +292,21 @@ impl<'a> Trial<'a> {
     }
 
     pub(super) fn account(&self, ran: &AgentRun) -> Account {
-        let environment = BTreeMap::from([
-            ("os".to_owned(), self.record.host.os.clone().into()),
-            ("arch".to_owned(), self.record.host.arch.clone().into()),
+        let host = &self.record.host;
+        let mut environment = BTreeMap::from([
+            ("os".to_owned(), host.os.clone().into()),
+            ("arch".to_owned(), host.arch.clone().into()),
+            ("node_version".to_owned(), record::NO_NODE.into()),
             ("proctor_version".to_owned(), VERSION.into()),
             (
-                "working_directory".to_owned(),
-                self.kept_path().into_string().into(),
+                "youbencha_version".to_owned(),
+                record::youbencha_version(VERSION).into(),
             ),
         ]);
+        let workdir = self.workdir().into_string();
+        if !workdir.is_empty() {
+            environment.insert("working_directory".to_owned(), workdir.into());
+        }
         let plan = self.current();
         let version = self.current_cli().and_then(|cli| cli.version.as_deref());
         let contender = Contender {
@@ -337,11 +341,11 @@ impl<'a> Trial<'a> {
     }
 
     pub(super) fn write_record(&self) -> Result<(), StoreError> {
-        self.place.write_json(record::RECORD_FILE, &self.record)
+        self.dir.write_json(record::RECORD_FILE, &self.record)
     }
 }
 
-/// The figures that count, and the agent's own where those are the gateway's.
+/// The authoritative figures, and the agent's own if the gateway's are authoritative.
 pub(super) fn settled(
     conclusion: &Conclusion,
     gateway: Option<&GatewayRecord>,
@@ -352,8 +356,11 @@ pub(super) fn settled(
     (Usage::settled(own, counted), agent_usage)
 }
 
+/// The folder of the terminal logs. For `copilot-cli` it is `copilot-logs`, as youBencha has it.
 pub(super) fn logs_folder(artifacts: &Utf8Path, adapter: &dyn Adapter) -> Utf8PathBuf {
-    artifacts.join(format!("{}-logs", adapter.name()))
+    let name = adapter.name();
+    let name = name.strip_suffix("-cli").unwrap_or(name);
+    artifacts.join(format!("{name}-logs"))
 }
 
 pub(super) fn millis(duration: std::time::Duration) -> u64 {
@@ -367,8 +374,16 @@ fn test_case(plan: &TrialPlan, record: &Record) -> record::TestCaseResult {
         config_file: record.task.config_file.clone(),
         config_hash: record.task.config_hash.clone(),
         repo: record.task.repo.clone(),
-        branch: record.task.branch.clone(),
-        commit: record.task.commit.clone(),
+        branch: record
+            .task
+            .branch
+            .clone()
+            .unwrap_or_else(|| "HEAD".to_owned()),
+        commit: record
+            .task
+            .commit
+            .clone()
+            .unwrap_or_else(|| UNKNOWN.to_owned()),
         expected_branch: match &plan.task.reference {
             Some(Reference::Branch(branch)) => Some(branch.clone()),
             _ => None,

@@ -1,46 +1,47 @@
-//! Making a trial's workspace: the files of the task, what its installation adds, the baseline,
-//! and the reference solution for the agent that applies it.
+//! Creates a trial's workspace: the files of the task, the results of its installation, the
+//! baseline, and the reference solution for the oracle.
 
 use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_agents::agent::ReferenceAt;
+use proctor_record::{outcome::Outcome, record};
+use proctor_sandbox::{
+    docker::Image,
+    shell::{self, ShellCommand},
+    trial_dir::TrialDir,
+};
 
 use super::{Trial, TrialError, chain, container::Made, prepare::NotRun};
 use crate::{
-    agent::ReferenceAt,
-    area::Area,
-    config::History,
+    config::{History, Reference},
     evaluate::{copy_without_ignored, make_executable},
-    outcome::Outcome,
-    record,
-    sandbox::{
-        docker::Image,
-        shell::{self, ShellCommand},
-    },
-    task::{Checkout, Environment, Files, Install, Reference},
+    task::Files,
     workspace::{
-        Base, Workspace, WorkspaceError,
+        Base, Checkout, Environment, Install, Workspace, WorkspaceError,
         source::{Source, SourceError},
     },
 };
 
 impl Trial<'_> {
-    /// The agent's workspace, ready for it.
+    /// Creates the agent's workspace.
     pub(super) async fn make_workspace(
         &mut self,
-        area: &Area,
+        trial_dir: &TrialDir,
         image: Option<&Image>,
     ) -> Result<Utf8PathBuf, NotRun> {
         let task = Arc::clone(&self.plan.task);
-        let path = area.path.join("src-modified");
+        let path = trial_dir.path.join("src-modified");
         let mut made = match &task.files {
             Files::Repo(checkout) => {
-                let room = image.map(|image| Box::pin(self.make_room(image, area, Some(&path))));
-                let (made, room, note) = self.check_out(checkout, room, &path).await?;
+                let exec_env =
+                    image.map(|image| Box::pin(self.make_exec_env(image, trial_dir, Some(&path))));
+                let (made, exec_env, note) = self.check_out(checkout, exec_env, &path).await?;
                 self.record.notes.extend(note);
-                if let Some(room) = room {
-                    self.enter(room);
-                    self.hand_over(&[&area.home, &area.scratch, &path]).await?;
+                if let Some(exec_env) = exec_env {
+                    self.enter(exec_env);
+                    self.hand_over(&[&trial_dir.home, &trial_dir.scratch, &path])
+                        .await?;
                 }
                 made
             }
@@ -56,8 +57,8 @@ impl Trial<'_> {
                 let source = match image {
                     None => self.lay_out(environment)?,
                     Some(image) => {
-                        let room = self.make_room(image, area, None).await?;
-                        self.enter(room);
+                        let exec_env = self.make_exec_env(image, trial_dir, None).await?;
+                        self.enter(exec_env);
                         self.files_of_image().await?
                     }
                 };
@@ -66,14 +67,18 @@ impl Trial<'_> {
         };
         self.record.task.commit.clone_from(&made.source_commit);
         self.record.task.tree = Some(made.base_tree.clone());
+        // Two builds of one image may differ in files that do not matter: its definition has the recipe.
+        if let (Some(definition), None) = (&mut self.record.task.definition, task.environment()) {
+            definition.find("tree", &made.base_tree);
+        }
         if let Some(install) = &task.install {
-            match self.install(install, area, &path).await {
+            match self.install(install, trial_dir, &path).await {
                 Err(NotRun::Infrastructure {
                     outcome: Outcome::Sandbox,
                     message,
                     ..
                 }) if install.is_optional => {
-                    self.note(format!("the agent started although {message}"));
+                    self.note(format!("the agent started despite a failure: {message}"));
                 }
                 installed => installed?,
             }
@@ -83,13 +88,13 @@ impl Trial<'_> {
         Ok(path)
     }
 
-    /// The current content of the workspace is not the agent's work.
+    /// Makes the current content of the workspace the baseline.
     pub(super) async fn settle(&self, made: &mut Workspace) -> Result<(), NotRun> {
         let settled = made.settle().await;
         settled.map_err(|error| workspace_failed(&error))?;
         let before = self.record.task.tree.clone().unwrap_or_default();
         if made.base_tree != before {
-            // The base can be made again from the commit and this.
+            // The base can be restored from the commit and this patch.
             let patch = self.artifacts.join(record::INSTALL_PATCH_FILE);
             let written = made.write_patch(&before, &made.base_tree, &patch).await;
             written.map_err(|error| workspace_failed(&error))?;
@@ -97,13 +102,12 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// The files of a repo's task, and at the same time the container that sees them: neither
-    /// needs the other before the agent starts, unless the engine has to be sent a copy. With
-    /// them comes what is to be noted.
+    /// Checks out the files of a repo task and creates its container at the same time: they are
+    /// independent, unless the engine gets a copy of the files. Returns notes as well.
     async fn check_out(
         &self,
         from: &Checkout,
-        room: Option<impl Future<Output = Result<Made, NotRun>>>,
+        exec_env: Option<impl Future<Output = Result<Made, NotRun>>>,
         path: &Utf8Path,
     ) -> Result<(Workspace, Option<Made>, Option<String>), NotRun> {
         fs_err::create_dir(path)?;
@@ -115,28 +119,28 @@ impl Trial<'_> {
             let note = opened.is_dirty.then(|| note.to_owned());
             Ok::<_, NotRun>((self.fill(opened.base, path).await?, note))
         });
-        let room = Box::pin(async {
-            match room {
+        let exec_env = Box::pin(async {
+            match exec_env {
                 None => Ok(None),
-                Some(room) => room.await.map(Some),
+                Some(exec_env) => exec_env.await.map(Some),
             }
         });
         let sees_files = self.docker().is_none_or(|docker| docker.engine.is_local());
-        let ((made, note), room) = if sees_files {
-            tokio::try_join!(files, room)?
+        let ((made, note), exec_env) = if sees_files {
+            tokio::try_join!(files, exec_env)?
         } else {
-            (files.await?, room.await?)
+            (files.await?, exec_env.await?)
         };
-        Ok((made, room, note))
+        Ok((made, exec_env, note))
     }
 
-    /// The source of a workspace of this trial alone.
+    /// The base of a workspace that only this trial uses.
     async fn base(&self, source: Source) -> Result<Arc<Base>, NotRun> {
         let made = Base::make(source, History::None, self.context.host, &self.private).await;
         made.map(Arc::new).map_err(|error| workspace_failed(&error))
     }
 
-    /// The workspace with the files of `base`.
+    /// Creates the workspace with the files of `base`.
     async fn fill(&self, base: Arc<Base>, path: &Utf8Path) -> Result<Workspace, NotRun> {
         let made = Workspace::create(&base, self.context.host, path, &self.private).await;
         let made = made.map_err(|error| workspace_failed(&error))?;
@@ -158,22 +162,22 @@ impl Trial<'_> {
         Ok(Source::Folder { path })
     }
 
-    /// Run what makes the workspace ready. It is the task's own: when it fails, no agent did.
+    /// Runs the install command. It belongs to the task: its failure is not the agent's.
     async fn install(
         &self,
         install: &Install,
-        area: &Area,
+        trial_dir: &TrialDir,
         workspace: &Utf8Path,
     ) -> Result<(), NotRun> {
         let command = ShellCommand {
             argv: &shell::line(&install.command),
-            env: self.room.env(self.context.host, &area.home),
-            cwd: &self.room.inside(workspace),
+            env: self.exec_env.env(self.context.host, &trial_dir.home),
+            cwd: &self.exec_env.inside(workspace),
             timeout: Some(install.timeout),
             logs: self.artifacts.join("install"),
         };
         let ran = command
-            .run(&self.room, self.context.host, self.context.cancel)
+            .run(&self.exec_env, self.context.host, self.context.cancel)
             .await;
         let ended = ran.and_then(|ran| Ok((ran.code(&install.command)?, ran.last_line)));
         let message = match ended {
@@ -188,11 +192,12 @@ impl Trial<'_> {
                 Outcome::Sandbox
             },
             code: "INSTALL_FAILED",
-            message: format!("the workspace could not be made ready: {message}"),
+            message: format!("cannot prepare the workspace: {message}"),
         })
     }
 
-    /// A repo that is not what the task says is bad input; one out of reach is not.
+    /// A repo that does not match the task is invalid input; an unreachable one is an
+    /// infrastructure failure.
     fn source_failed(&self, source: SourceError) -> NotRun {
         if !source.is_usage() {
             return workspace_failed(&source.into());
@@ -210,29 +215,32 @@ impl Trial<'_> {
         }
     }
 
-    /// The reference solution, for the agent that applies it.
-    pub(super) async fn reference(&self, area: &Area) -> Result<Option<ReferenceAt>, NotRun> {
+    /// The reference solution, for the oracle.
+    pub(super) async fn reference(
+        &self,
+        trial_dir: &TrialDir,
+    ) -> Result<Option<ReferenceAt>, NotRun> {
         if !self.plan.agent.wants_reference() {
             return Ok(None);
         }
         match (&self.plan.task.reference, &self.workspace) {
             (Some(Reference::Patch(written)), _) => {
-                let patch = area.scratch.join("reference.patch");
+                let patch = trial_dir.scratch.join("reference.patch");
                 fs_err::copy(written, &patch)?;
-                Ok(Some(ReferenceAt::Patch(self.room.inside(&patch))))
+                Ok(Some(ReferenceAt::Patch(self.exec_env.inside(&patch))))
             }
             (Some(Reference::Branch(branch)), Some(workspace)) => {
-                let patch = area.scratch.join("reference.patch");
+                let patch = trial_dir.scratch.join("reference.patch");
                 let written = workspace.reference_patch(branch, &patch).await;
                 written.map_err(|error| self.not_made(error))?;
-                Ok(Some(ReferenceAt::Patch(self.room.inside(&patch))))
+                Ok(Some(ReferenceAt::Patch(self.exec_env.inside(&patch))))
             }
             (Some(Reference::Script(solution)), _) => {
-                let folder = area.scratch.join("solution");
+                let folder = trial_dir.scratch.join("solution");
                 copy_without_ignored(&solution.folder, &folder)?;
                 make_executable(&folder.join("solve.sh"))?;
                 Ok(Some(ReferenceAt::Script {
-                    folder: self.room.inside(&folder),
+                    folder: self.exec_env.inside(&folder),
                     env: solution.env.clone(),
                 }))
             }

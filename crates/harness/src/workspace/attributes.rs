@@ -1,5 +1,5 @@
-//! The attributes that git goes by: those of the base. An agent's `.gitattributes` would decide how judged files are
-//! written and which lines a diff shows.
+//! The attributes that git uses: those of the base. An agent's `.gitattributes` would change how
+//! judged files are written and which lines a diff shows.
 
 use std::fmt::Write;
 
@@ -7,17 +7,33 @@ use fs_err as fs;
 
 use super::{Workspace, WorkspaceError};
 
-/// The file with the highest precedence of all.
+/// The attributes file with the highest precedence.
 pub(super) const FILE: &str = "info/attributes";
 
-/// Takes back every attribute that git acts on, and what a work may have made of the built-in macro.
+/// The name of attribute files in a workspace.
+const NAME: &str = ".gitattributes";
+
+/// Resets every attribute that git acts on, and any redefinition of the built-in macro.
 const RESET: &str = "[attr]binary -diff -merge -text
 * !text !eol !crlf !ident !filter !working-tree-encoding !diff !merge !whitespace !delta !encoding !export-ignore !export-subst !conflict-marker-size
 ";
 
 impl Workspace {
-    /// Have git go by the attributes of the base, which is what the index holds now.
+    /// Makes git use the attributes of the base, which is in the index now.
     pub(super) async fn fix_attributes(&self) -> Result<(), WorkspaceError> {
+        let path = self.git.dir().join(FILE);
+        fs::create_dir_all(path.parent().unwrap_or(&path))?;
+        fs::write(path, together(self.attribute_files().await?))?;
+        Ok(())
+    }
+
+    /// The attribute files of the index: their folders and their text.
+    async fn attribute_files(&self) -> Result<Vec<(String, String)>, WorkspaceError> {
+        // Most repositories have none: reading the index takes less time than starting git.
+        let index = fs::read(self.git.dir().join("index")).unwrap_or_default();
+        if memchr::memmem::find(&index, NAME.as_bytes()).is_none() {
+            return Ok(Vec::new());
+        }
         let list = [
             "ls-files",
             "--stage",
@@ -45,14 +61,12 @@ impl Workspace {
                 String::from_utf8_lossy(&text).into_owned(),
             ));
         }
-        let path = self.git.dir().join(FILE);
-        fs::create_dir_all(path.parent().unwrap_or(&path))?;
-        fs::write(path, together(files))?;
-        Ok(())
+        Ok(files)
     }
 }
 
-/// Attribute files of several folders as one of the top folder. Deeper ones come later, which gives them precedence.
+/// Merges attribute files of several folders into one for the top folder. Deeper ones come later
+/// and take precedence.
 fn together(mut files: Vec<(String, String)>) -> String {
     files.sort_by_key(|(folder, _)| folder.split('/').filter(|it| !it.is_empty()).count());
     let mut text = RESET.to_owned();
@@ -65,7 +79,7 @@ fn together(mut files: Vec<(String, String)>) -> String {
     text
 }
 
-/// A line of the attributes of a folder, as one of the top folder.
+/// Converts a line of a folder's attributes for the top folder.
 fn below(folder: &str, line: &str) -> Option<String> {
     if line.is_empty() || line.starts_with('#') {
         return None;
@@ -73,7 +87,7 @@ fn below(folder: &str, line: &str) -> Option<String> {
     if folder.is_empty() {
         return Some(line.to_owned());
     }
-    // Macros have an effect at the top only.
+    // Macros are valid in the top folder only.
     if line.starts_with("[attr]") {
         return None;
     }
@@ -114,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_of_folders_hold_below_them() {
+    fn attributes_of_folders_apply_below_them() {
         check("", "*.txt text eol=crlf", Some("*.txt text eol=crlf"));
         check("", "[attr]mine -diff", Some("[attr]mine -diff"));
         check("a", "*.txt -text", Some("/a/**/*.txt -text"));

@@ -1,6 +1,6 @@
-//! The base of workspaces: one commit of a repo, alone in a git directory. It is made once for all
-//! trials of a run that start from that commit, so that they start from the same one even if the branch
-//! moves on, and what has to be fetched is fetched once.
+//! The base of workspaces: one commit of a repo in its own git directory. It is created once for
+//! all trials of a run that start from that commit, so that they start from the same one even if
+//! the branch moves, and it is fetched once.
 
 use std::{
     collections::BTreeMap,
@@ -9,23 +9,21 @@ use std::{
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
+use proctor_record::{fs::new_id, platform};
+use proctor_sandbox::{
+    git::{Git, SHALLOW},
+    host::Host,
+    trial_dir::TrialDir,
+};
 use tokio::sync::OnceCell;
 
+use super::Checkout;
 use super::{
     ALTERNATES, BRANCH, IDENTITY, WorkspaceError,
     commits::{Commits, Wanted, wanted},
     make_git_dir,
 };
-use crate::{
-    area::Area,
-    config::History,
-    fs::new_id,
-    git::{Git, SHALLOW},
-    host::Host,
-    platform,
-    task::Checkout,
-    workspace::source::Source,
-};
+use crate::{config::History, workspace::source::Source};
 
 /// One commit without history or remotes, or a folder.
 #[derive(Debug)]
@@ -35,7 +33,7 @@ pub struct Base {
     pub(super) packed: Option<Packed>,
 }
 
-/// A commit in a git directory of its own.
+/// A commit in its own git directory.
 #[derive(Debug)]
 pub(super) struct Packed {
     pub(super) dir: Utf8PathBuf,
@@ -46,7 +44,7 @@ pub(super) struct Packed {
 }
 
 impl Base {
-    /// Make one of `source` below the folder `private`.
+    /// Creates the base of `source` below the directory `private`.
     pub async fn make(
         source: Source,
         history: History,
@@ -67,7 +65,7 @@ impl Base {
                         commit_tree(&own, tree, commit).await?
                     }
                     History::Full => {
-                        own.copy_tree_from(git, commit).await?;
+                        own.copy_history_from(git, commit).await?;
                         own.copy_shallow_from(git)?;
                         commit.clone()
                     }
@@ -87,7 +85,7 @@ impl Base {
 }
 
 impl Packed {
-    /// Let another git directory start from the commit without a copy of what it holds.
+    /// Makes another git directory use the objects of this one without a copy.
     pub(super) fn lend_to(&self, baseline: &Utf8Path) -> std::io::Result<()> {
         let info = baseline.join(ALTERNATES);
         fs::create_dir_all(info.parent().unwrap_or(baseline))?;
@@ -101,38 +99,38 @@ impl Packed {
     }
 }
 
-/// The one commit of a workspace.
+/// Creates the single commit of a workspace.
 pub(super) async fn commit_tree(git: &Git, tree: &str, of: &str) -> Result<String, WorkspaceError> {
     let message = format!("Base of the trial: {of}");
     let git = git.clone().with_env(IDENTITY);
     Ok(git.line(["commit-tree", "-m", &message, tree]).await?)
 }
 
-/// A base, and whether its repo has changes that no commit holds.
+/// A base, and whether its repo has uncommitted changes.
 #[derive(Clone, Debug)]
 pub struct Opened {
-    /// The bases of workspaces.
+    /// The base of workspaces.
     pub base: Arc<Base>,
-    /// Whether the checkout has changes that are not part of it.
+    /// Whether the checkout has uncommitted changes, which are not part of it.
     pub is_dirty: bool,
 }
 
-/// A base that is made once.
+/// A base that is created once.
 type Once = Arc<OnceCell<Opened>>;
 
 /// The bases of a run.
 #[derive(Debug, Default)]
 pub struct Bases {
-    /// The commits of names.
+    /// The commits of revision names.
     commits: Commits,
     made: Mutex<BTreeMap<(Wanted, History), Once>>,
-    /// Where they lie, once there is one.
-    area: OnceCell<Area>,
+    /// The directory of the bases, once there is one.
+    trial_dir: OnceCell<TrialDir>,
 }
 
 impl Bases {
-    /// Those of the run in a folder, whose lock the caller holds: names of commits mean what they meant when the
-    /// run began.
+    /// The bases of the run in a directory, whose lock the caller holds. Revision names keep the
+    /// commits that they had at the start of the run.
     pub fn of_run(run: &Utf8Path) -> Bases {
         Bases {
             commits: Commits::of_run(run),
@@ -140,7 +138,7 @@ impl Bases {
         }
     }
 
-    /// Those of a process that runs one trial: what is checked out is this commit.
+    /// The bases of a process that runs one trial, with this commit.
     pub fn pinned(checkout: &Checkout, commit: &str) -> Bases {
         Bases {
             commits: Commits::with(wanted(checkout), commit),
@@ -148,7 +146,7 @@ impl Bases {
         }
     }
 
-    /// The base of a task, made when it is first asked for. A failure is tried again by the next trial.
+    /// The base of a task, created on first use. After a failure the next trial tries again.
     pub async fn open(&self, checkout: &Checkout, host: &Host) -> Result<Opened, WorkspaceError> {
         let wanted = wanted(checkout);
         let cell = {
@@ -169,7 +167,7 @@ impl Bases {
         cell.get_or_try_init(make).await.cloned()
     }
 
-    /// The commit that a name means, without making anything of it; a folder has none.
+    /// The commit of a revision, without creating a base; a folder has none.
     pub async fn commit(
         &self,
         checkout: &Checkout,
@@ -203,12 +201,12 @@ impl Bases {
         Ok(source)
     }
 
-    /// A fresh folder for what is fetched and packed.
+    /// A fresh directory for fetched and packed data.
     async fn private(&self, host: &Host) -> Result<Utf8PathBuf, WorkspaceError> {
-        let area = self
-            .area
-            .get_or_try_init(|| async { Area::create(&host.temp) });
-        let private = area.await?.path.join(new_id());
+        let trial_dir = self
+            .trial_dir
+            .get_or_try_init(|| async { TrialDir::create(&host.temp) });
+        let private = trial_dir.await?.path.join(new_id());
         fs::create_dir(&private)?;
         Ok(private)
     }

@@ -1,5 +1,5 @@
-//! Which commit a branch means throughout a run: the one that it meant first, also when the run is
-//! resumed later or its trials are run by other machines.
+//! The commit of a branch throughout a run: the one at its first use, even if the run is resumed
+//! later or its trials run on other machines.
 
 use std::{
     collections::BTreeMap,
@@ -11,12 +11,12 @@ use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
-use crate::task::Checkout;
+use super::Checkout;
 
 /// The file in a run's folder.
 const FILE: &str = "commits.ndjson";
 
-/// Which commit of which repo, as tasks name it.
+/// A repo and a revision, as tasks write them.
 pub(super) type Wanted = (String, Option<String>);
 
 pub(super) fn wanted(checkout: &Checkout) -> Wanted {
@@ -24,39 +24,39 @@ pub(super) fn wanted(checkout: &Checkout) -> Wanted {
     (checkout.repo.to_string(), revision)
 }
 
-/// The commits that are known so far.
+/// The known commits.
 #[derive(Debug, Default)]
 pub(super) struct Commits {
     known: Mutex<BTreeMap<Wanted, String>>,
-    /// Where it is kept for those who resume the run.
+    /// The file for processes that resume the run.
     file: Option<Utf8PathBuf>,
 }
 
 /// A line of the file.
 #[derive(Serialize, Deserialize)]
-struct Line {
+struct CommitLine {
     repo: String,
     revision: Option<String>,
     commit: String,
 }
 
 impl Commits {
-    /// Those of the run in a folder, whose lock the caller holds.
+    /// Reads the commits of the run in a directory, whose lock the caller holds.
     pub(super) fn of_run(run: &Utf8Path) -> Commits {
         let file = run.join(FILE);
         let text = fs::read_to_string(&file).unwrap_or_default();
-        // A last line that was cut off when Proctor was killed does not count.
+        // The last line may be truncated if Proctor was killed; it is ignored.
         let lines = text
             .lines()
             .filter_map(|line| serde_json::from_str(line).ok());
-        let known = lines.map(|line: Line| ((line.repo, line.revision), line.commit));
+        let known = lines.map(|line: CommitLine| ((line.repo, line.revision), line.commit));
         Commits {
             known: Mutex::new(known.collect()),
             file: Some(file),
         }
     }
 
-    /// One that is known from elsewhere.
+    /// A list with one commit that is known from elsewhere.
     pub(super) fn with(wanted: Wanted, commit: &str) -> Commits {
         Commits {
             known: Mutex::new(BTreeMap::from([(wanted, commit.to_owned())])),
@@ -64,12 +64,12 @@ impl Commits {
         }
     }
 
-    /// The commit of a name when it was first looked up.
+    /// The commit of a revision at its first use.
     pub(super) fn get(&self, wanted: &Wanted) -> Option<String> {
         self.lock().get(wanted).cloned()
     }
 
-    /// Hold on to what a name means.
+    /// Records the commit of a revision.
     pub(super) fn keep(&self, wanted: &Wanted, commit: &str) -> std::io::Result<()> {
         let mut known = self.lock();
         if known.contains_key(wanted) {
@@ -79,7 +79,7 @@ impl Commits {
         let Some(file) = &self.file else {
             return Ok(());
         };
-        let line = Line {
+        let line = CommitLine {
             repo: wanted.0.clone(),
             revision: wanted.1.clone(),
             commit: commit.to_owned(),

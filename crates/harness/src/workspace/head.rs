@@ -1,16 +1,17 @@
-//! HEAD of an agent's repository. Git itself does not read it: a pipe in the place of one of its files would block it.
+//! Reads HEAD of an agent's repository without git: a pipe instead of one of its files would block
+//! git.
 
 use std::path::{Component, Path};
 
-use crate::fs::beneath::UntrustedDir;
+use proctor_record::fs::beneath::UntrustedDir;
 
-/// The most bytes of a file that names a commit or a branch.
+/// The maximum size of a file that names a commit or a branch.
 const LONGEST: u64 = 4096;
 
-/// The most bytes of the list of packed branches.
+/// The maximum size of the list of packed refs.
 const LONGEST_LIST: u64 = 16 << 20;
 
-/// The commit, if HEAD is one, or a branch in a file of its own or in the list of packed ones.
+/// The commit, if HEAD is a commit, or a branch with its own file or in the list of packed refs.
 pub(super) fn read(files: &UntrustedDir) -> Option<String> {
     let head = text(files, "HEAD", LONGEST)?;
     let Some(branch) = head.strip_prefix("ref: ") else {
@@ -27,14 +28,14 @@ pub(super) fn read(files: &UntrustedDir) -> Option<String> {
         .or_else(|| packed(&text(files, "packed-refs", LONGEST_LIST)?, branch))
 }
 
-/// The commit of a branch in the list of packed ones: `<commit> <branch>`.
+/// The commit of a branch in the list of packed refs: `<commit> <branch>`.
 fn packed(list: &str, branch: &str) -> Option<String> {
     let mut lines = list.lines().filter_map(|line| line.split_once(' '));
     let (id, _) = lines.find(|(_, name)| *name == branch)?;
     commit(id)
 }
 
-/// A small file's text. The agent may have put anything in its place or in that of its folders.
+/// The text of a small file. The agent may have replaced it or its folders by anything.
 fn text(files: &UntrustedDir, file: &str, most: u64) -> Option<String> {
     let bytes = files.read(Path::new(".git").join(file), most).ok()?;
     Some(String::from_utf8(bytes).ok()?.trim_end().to_owned())

@@ -1,5 +1,5 @@
-//! The trees that judges see: the agent's work made again from patches, and with what is protected as
-//! the task has it.
+//! The trees that are judged: the agent's work restored from patches, and with protected files of
+//! the task.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
@@ -8,8 +8,8 @@ use super::{Change, Origin, Workspace, WorkspaceError, look, numstat::parse_nums
 use crate::workspace::source::Source;
 
 impl Workspace {
-    /// Do again what was done once: bring the installation's patch and then the agent's into the
-    /// workspace. The change is the agent's alone.
+    /// Applies the installation's patch and then the agent's patch to the workspace. The change
+    /// contains the agent's patch only.
     pub async fn redo(
         &mut self,
         install: Option<&Utf8Path>,
@@ -42,7 +42,7 @@ impl Workspace {
         })
     }
 
-    /// The tree that a patch makes of another one.
+    /// The tree that results from applying a patch to another tree.
     pub async fn patched(&self, tree: &str, patch: &Utf8Path) -> Result<String, WorkspaceError> {
         let index = self.fresh_index();
         let git = self
@@ -63,14 +63,15 @@ impl Workspace {
         Ok(patched)
     }
 
-    /// The name of an index of our own.
+    /// The name of a temporary index.
     fn fresh_index(&self) -> Utf8PathBuf {
         let name = format!("index-{}", uuid::Uuid::now_v7());
         self.git.dir().join(name)
     }
 
-    /// Lay the files in which `revision` differs from the source's commit over the folder `to`; gives their names.
-    pub async fn lay_over(
+    /// Copies the files in which `revision` differs from the source's commit over the directory
+    /// `to`. Returns their names.
+    pub async fn copy_over(
         &self,
         revision: &str,
         to: &Utf8Path,
@@ -138,51 +139,54 @@ impl Workspace {
                     "000000" => Origin::Agent,
                     _ => Origin::Base,
                 },
-                base: Entry::new(mode, blob),
-                work: Entry::new(new_mode, new_blob),
+                base: TreeEntry::new(mode, blob),
+                work: TreeEntry::new(new_mode, new_blob),
             });
         }
         Ok(changed)
     }
 
-    /// Which of these paths are files or folders of a tree.
+    /// The paths that are files or folders of a tree.
     pub async fn existing(
         &self,
         tree: &str,
         paths: &[String],
     ) -> Result<Vec<String>, WorkspaceError> {
-        if paths.is_empty() {
-            return Ok(Vec::new());
+        /// The work decides how many paths there are, and the system how long a command line may be.
+        const AT_ONCE: usize = 400;
+        let mut found = Vec::new();
+        for part in paths.chunks(AT_ONCE) {
+            let list = ["ls-tree", "-z", "--full-tree", "--name-only", tree, "--"];
+            let list = list.into_iter().chain(part.iter().map(String::as_str));
+            found.extend(look::names(&self.git.run(list).await?));
         }
-        let list = ["ls-tree", "-z", "--full-tree", "--name-only", tree, "--"];
-        let list = list.into_iter().chain(paths.iter().map(String::as_str));
-        Ok(look::names(&self.git.run(list).await?))
+        Ok(found)
     }
 
     /// The content of a file.
-    pub async fn blob(&self, entry: &Entry) -> Result<Vec<u8>, WorkspaceError> {
+    pub async fn blob(&self, entry: &TreeEntry) -> Result<Vec<u8>, WorkspaceError> {
         Ok(self.git.run(["cat-file", "blob", &entry.blob]).await?)
     }
 
     /// The same entry with other content.
     pub async fn with_content(
         &self,
-        entry: &Entry,
+        entry: &TreeEntry,
         content: Vec<u8>,
-    ) -> Result<Entry, WorkspaceError> {
+    ) -> Result<TreeEntry, WorkspaceError> {
         let write = ["hash-object", "-w", "--no-filters", "--stdin"];
         let blob = self.git.run_with_input(write, content).await?;
-        Ok(Entry {
+        Ok(TreeEntry {
             mode: entry.mode.clone(),
             blob: String::from_utf8_lossy(&blob).trim().to_owned(),
         })
     }
 
-    /// A tree with other entries in the place of these files; `None` removes one.
+    /// A tree with these entries replaced; `None` removes one.
     pub async fn with_entries(
         &self,
         tree: &str,
-        entries: &[(Vec<u8>, Option<Entry>)],
+        entries: &[(Vec<u8>, Option<TreeEntry>)],
     ) -> Result<String, WorkspaceError> {
         if entries.is_empty() {
             return Ok(tree.to_owned());
@@ -204,7 +208,7 @@ impl Workspace {
             .clone()
             .with_env(&[("GIT_INDEX_FILE", index.as_str())]);
         git.run(["read-tree", tree]).await?;
-        // A link in the place of a folder of tests gives way.
+        // A link that replaces a folder of tests is removed.
         let update = ["update-index", "-z", "--replace", "--index-info"];
         git.run_with_input(update, input).await?;
         let made = git.line(["write-tree"]).await?;
@@ -215,21 +219,21 @@ impl Workspace {
 
 /// A file of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct TreeEntry {
     mode: String,
     blob: String,
 }
 
-impl Entry {
-    /// `None` for a file that is not there.
-    fn new(mode: &str, blob: &str) -> Option<Entry> {
-        (mode != "000000").then(|| Entry {
+impl TreeEntry {
+    /// An entry; `None` for a missing file.
+    fn new(mode: &str, blob: &str) -> Option<TreeEntry> {
+        (mode != "000000").then(|| TreeEntry {
             mode: mode.to_owned(),
             blob: blob.to_owned(),
         })
     }
 
-    /// Whether it is a regular file, and not a link or a submodule.
+    /// Whether it is a regular file, not a link or a submodule.
     pub fn is_file(&self) -> bool {
         self.mode.starts_with("100")
     }
@@ -240,19 +244,32 @@ impl Entry {
 pub struct ChangedFile {
     /// Its path, as text.
     pub path: String,
-    /// Its path, as git has it.
+    /// Its path as bytes, as in git.
     pub name: Vec<u8>,
     /// Whether the base has it.
     pub origin: Origin,
     /// The base's version.
-    pub base: Option<Entry>,
-    /// The version of the work; `None` when it was removed.
-    pub work: Option<Entry>,
+    pub base: Option<TreeEntry>,
+    /// The version of the work; `None` if it was removed.
+    pub work: Option<TreeEntry>,
+}
+
+impl ChangedFile {
+    /// Whether the work has something other than a regular file there, which may lead to a folder.
+    pub(crate) fn is_link(&self) -> bool {
+        self.work.as_ref().is_some_and(|entry| !entry.is_file())
+    }
 }
 
 #[cfg(test)]
 impl ChangedFile {
-    /// A file that is only a path.
+    /// The same as a link.
+    pub(crate) fn into_link(self) -> ChangedFile {
+        let work = TreeEntry::new("120000", "0");
+        ChangedFile { work, ..self }
+    }
+
+    /// A file with only a path.
     pub(crate) fn example(path: &str, origin: Origin) -> ChangedFile {
         ChangedFile {
             path: path.to_owned(),

@@ -1,10 +1,12 @@
-//! Files that are too large to be compared line by line or kept in a patch, such as a sparse file of gigabytes.
-//! They are recorded as binary, with their size, and are judged as the base has them.
+//! Files that are too large for a line-by-line comparison or a patch, such as a sparse file of
+//! gigabytes. They are recorded as binary, with their size, and the base's version is judged.
+
+use proctor_record::platform;
+use proctor_sandbox::git::GitError;
 
 use super::{FileChange, Workspace, WorkspaceError};
-use crate::{git::GitError, platform};
 
-/// Files up to this size are part of the change.
+/// The maximum size of a file in the change.
 const LARGEST: u64 = 100 << 20;
 
 /// A file that is too large.
@@ -15,7 +17,7 @@ pub(super) struct LargeFile {
 }
 
 impl LargeFile {
-    /// A regular file of this size, if that is too large.
+    /// A regular file of this size, if it is too large.
     pub(super) fn new(path: &str, bytes: u64) -> Option<LargeFile> {
         (bytes > LARGEST).then(|| LargeFile {
             path: platform::slashed(path).into_owned(),
@@ -26,7 +28,7 @@ impl LargeFile {
     pub(super) fn note(&self) -> String {
         let LargeFile { path, bytes } = self;
         format!(
-            "{path} has {bytes} bytes, and {LARGEST} are the most that a change holds: it is recorded as a binary file and judged as the base has it"
+            "{path} has {bytes} bytes, more than the limit of {LARGEST}: it is recorded as a binary file and judged as the base has it"
         )
     }
 
@@ -44,7 +46,7 @@ impl LargeFile {
 }
 
 impl Workspace {
-    /// The large files that the agent made or changed, ignored ones left out.
+    /// The large files that the agent created or changed, without ignored ones.
     pub(super) async fn large_files(
         &self,
         mut found: Vec<LargeFile>,
@@ -58,7 +60,7 @@ impl Workspace {
         for file in found {
             let object = format!("{}:{}", self.base_commit, file.path);
             let size = self.git.line(["cat-file", "-s", &object]).await;
-            // One that the base has is compared as any other.
+            // A large file of the base is compared like any other.
             if size.is_ok_and(|size| size == file.bytes.to_string()) {
                 continue;
             }
@@ -76,13 +78,13 @@ impl Workspace {
                 let names = String::from_utf8_lossy(&names).into_owned();
                 Ok(names.split_terminator('\0').map(str::to_owned).collect())
             }
-            // It exits with 1, silently, when none is ignored.
+            // Git exits with 1 and no output if none is ignored.
             Err(GitError::Failed { stderr, .. }) if stderr.is_empty() => Ok(Vec::new()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Add everything but these files to our own index.
+    /// Adds all files except these to our own index.
     pub(super) async fn add_all(&self, large: &[LargeFile]) -> Result<Vec<u8>, GitError> {
         let add = ["add", "--all", "--ignore-errors"];
         if large.is_empty() {

@@ -1,14 +1,14 @@
-//! Files and lines that the tools of an agent leave in its workspace and that are not its work.
+//! Files and lines that an agent's tools write to its workspace and that are not its work.
 
 use fs_err as fs;
 
 use super::{Workspace, WorkspaceError};
 
-/// A longer file is not one that such a tool wrote.
+/// The maximum size of a file that such a tool writes.
 const LONGEST: u64 = 1 << 20;
 
 impl Workspace {
-    /// Leave files of these names out of what counts as the agent's work.
+    /// Excludes files with these names from the agent's work.
     pub fn leave_out(&self, patterns: &[&str]) -> std::io::Result<()> {
         let info = self.git.dir().join("info");
         fs::create_dir_all(&info)?;
@@ -17,7 +17,8 @@ impl Workspace {
         Ok(())
     }
 
-    /// Take lines that are not the agent's work out of a file that has only them beyond the base.
+    /// Removes lines that are not the agent's work, if a file has only them in addition to the
+    /// base.
     pub async fn remove_lines(&self, file: &str, lines: &[&str]) -> Result<(), WorkspaceError> {
         let files = &self.files;
         let read = files.read(file, LONGEST);

@@ -1,15 +1,16 @@
-//! Looking at trees of a workspace, and taking over work that was done elsewhere.
+//! Reads trees of a workspace, and takes over existing work.
 
 use camino::Utf8Path;
+use proctor_record::fs::dir;
+use proctor_sandbox::git::GitError;
 
 use super::{FileChange, Workspace, WorkspaceError};
-use crate::{fs::dir, git::GitError};
 
-/// Binary files up to this size have their lines counted.
+/// The maximum size of binary files whose lines are counted.
 const MAX_COUNTED: u64 = 16 << 20;
 
 impl Workspace {
-    /// The difference between two trees as text, for eyes: what is binary is only named.
+    /// The difference between two trees as readable text: binary files are only named.
     pub async fn text_between(&self, one: &str, other: &str) -> Result<Vec<u8>, WorkspaceError> {
         let diff = [
             "diff",
@@ -22,8 +23,8 @@ impl Workspace {
         Ok(self.git.run(diff).await?)
     }
 
-    /// A change with the lines of binary files, counted as if they were text: one zero byte makes a file binary, and
-    /// would hide all of its lines. Those of very large files stay unknown.
+    /// A change with the lines of binary files, counted as text: a single zero byte makes a file
+    /// binary and would hide all of its lines. The lines of very large files stay unknown.
     pub async fn with_binary_lines(
         &self,
         one: &str,
@@ -56,7 +57,7 @@ impl Workspace {
         Ok(counted)
     }
 
-    /// The bytes of a file of a tree; 0 when there is none.
+    /// The size of a file of a tree; 0 if it does not exist.
     async fn size_of(&self, tree: &str, path: &str) -> u64 {
         let object = format!("{tree}:{path}");
         let size = self.git.line(["cat-file", "-s", &object]).await;
@@ -69,7 +70,7 @@ impl Workspace {
         Ok(names(&self.git.run(list).await?))
     }
 
-    /// The text files of a tree that hold a word.
+    /// The text files of a tree that contain a word.
     pub async fn names_with(&self, tree: &str, word: &str) -> Result<Vec<String>, WorkspaceError> {
         let grep = [
             "grep",
@@ -89,13 +90,13 @@ impl Workspace {
                 let inner = names.iter().filter_map(|name| name.strip_prefix(&prefix));
                 Ok(inner.map(str::to_owned).collect())
             }
-            // It exits with 1, silently, when there is none.
+            // Git exits with 1 and no output if there is none.
             Err(GitError::Failed { stderr, .. }) if stderr.is_empty() => Ok(Vec::new()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// A file of a tree; `None` when there is none of this name.
+    /// A file of a tree; `None` if it does not exist.
     pub async fn file_at(&self, tree: &str, path: &str) -> Option<Vec<u8>> {
         let path = path.trim_start_matches("./");
         let object = format!("{tree}:{path}");
@@ -106,7 +107,7 @@ impl Workspace {
         self.git.run(["cat-file", "blob", &object]).await.ok()
     }
 
-    /// Put the files of `folder` in the place of those of the base: what is judged is there already.
+    /// Replaces the files of the base by those of `folder`, the existing work.
     pub fn take_over(&self, folder: &Utf8Path) -> std::io::Result<()> {
         for name in self.files.names("")? {
             if name != ".git" {
@@ -119,13 +120,14 @@ impl Workspace {
     }
 }
 
-/// The names that git lists, each ended by a zero.
+/// The names in git's NUL-separated output.
 pub(super) fn names(listed: &[u8]) -> Vec<String> {
     let listed = String::from_utf8_lossy(listed);
     listed.split_terminator('\0').map(str::to_owned).collect()
 }
 
-/// The lines that a diff without context adds and removes, by its hunks: `@@ -1,2 +3 @@`.
+/// The numbers of lines that a diff without context adds and removes, from its hunks: `@@ -1,2 +3
+/// @@`.
 fn lines_of(diff: &[u8]) -> (u64, u64) {
     let headers = diff.split(|byte| *byte == b'\n');
     let headers = headers.filter_map(|line| line.strip_prefix(b"@@ "));

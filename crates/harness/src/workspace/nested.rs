@@ -1,19 +1,18 @@
-//! Repositories inside a workspace: git would take them for links and leave out their files.
+//! Repositories inside a workspace: git would treat them as links and omit their files.
 
 use std::path::PathBuf;
 
 use camino::Utf8Path;
 use fs_err as fs;
+use proctor_record::fs::dir;
 
-use crate::fs::dir;
-
-/// Repositories inside the workspace, out of the way while their files are added.
+/// Repositories inside the workspace, hidden while their files are added.
 pub(super) struct NestedRepos {
     moved: Vec<(PathBuf, PathBuf)>,
 }
 
 impl NestedRepos {
-    /// Move these `.git` files and folders to `place`.
+    /// Moves these `.git` files and folders to `place`.
     pub(super) fn hide(nested: Vec<PathBuf>, place: &Utf8Path) -> std::io::Result<NestedRepos> {
         fs::create_dir_all(place)?;
         let mut repos = NestedRepos { moved: Vec::new() };

@@ -1,9 +1,9 @@
-//! Reads `git diff --numstat -z`.
+//! Parses `git diff --numstat -z`.
 
 use super::FileChange;
 
-/// Read `git diff --numstat -z`: `added TAB removed TAB path NUL`, or for a rename
-/// `added TAB removed TAB NUL old NUL new NUL`.
+/// Parses `git diff --numstat -z`: `added TAB removed TAB path NUL`, or for a rename `added TAB
+/// removed TAB NUL old NUL new NUL`.
 pub(super) fn parse_numstat(bytes: &[u8]) -> Vec<FileChange> {
     let text = String::from_utf8_lossy(bytes);
     let mut fields = text.split('\0');
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn numstat_knows_text_binary_and_renamed_files() {
+    fn numstat_of_text_binary_and_renamed_files_is_parsed() {
         check("", &[]);
         check("3\t1\ta b.txt\0", &[("a b.txt", Some(3), Some(1))]);
         check("-\t-\tlogo.png\0", &[("logo.png", None, None)]);

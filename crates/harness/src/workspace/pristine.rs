@@ -1,18 +1,16 @@
-//! The baseline as it was before the agent started. On this machine an agent runs as the same user, so that it could
-//! change the settings of our repository, which git would obey.
+//! The baseline before the agent started. On this machine an agent runs as the same user and could
+//! change the settings of our repository, which git would use.
 
 use std::{io, sync::PoisonError};
 
+use proctor_record::fs::{beneath::UntrustedDir, hex};
+use proctor_sandbox::git::SHALLOW;
 use sha2::{Digest, Sha256};
 
 use super::{ALTERNATES, BRANCH, Workspace, WorkspaceError, attributes};
-use crate::{
-    fs::{beneath::UntrustedDir, hex},
-    git::SHALLOW,
-};
 
-/// Small files that decide what git does. One that was not there is removed.
-const FILES: [&str; 11] = [
+/// Small files that control git. A file that did not exist is removed.
+const FILES: [&str; 16] = [
     "config",
     "config.worktree",
     "commondir",
@@ -24,9 +22,15 @@ const FILES: [&str; 11] = [
     ALTERNATES,
     BRANCH,
     SHALLOW,
+    "info/grafts",
+    // Git would take these for another process at work, and do nothing.
+    "config.lock",
+    "HEAD.lock",
+    "index.lock",
+    "packed-refs.lock",
 ];
 
-/// The most that is read of one of them, and of the index.
+/// The maximum size of one of them, and of the index.
 const LONGEST: u64 = 64 << 20;
 const LONGEST_INDEX: u64 = 1 << 30;
 
@@ -38,7 +42,7 @@ pub(super) struct Pristine {
 }
 
 impl Workspace {
-    /// Remember the baseline as it is.
+    /// Saves the state of the baseline.
     pub(super) fn seal(&self) {
         let dir = UntrustedDir::new(self.git.dir());
         let content = |name: &&'static str| (*name, dir.read(name, LONGEST).ok());
@@ -50,7 +54,7 @@ impl Workspace {
         *pristine = now;
     }
 
-    /// Make the settings and the index what they were when the baseline was sealed.
+    /// Restores the settings and the index of the saved state.
     pub(super) async fn unseal(&self) -> Result<(), WorkspaceError> {
         let is_same_index = {
             let pristine = self.pristine.lock().unwrap_or_else(PoisonError::into_inner);
@@ -68,13 +72,13 @@ impl Workspace {
 impl Pristine {
     fn restore(&self, dir: &UntrustedDir) -> io::Result<()> {
         for (name, content) in &self.files {
-            // A pipe, a link or a huge file in the place of one of these is not what was there.
+            // A pipe, a link or a huge file never equals the saved content.
             if dir.read(name, LONGEST).ok() == *content
                 && dir.metadata(name).is_ok() == content.is_some()
             {
                 continue;
             }
-            // Also where it is to be gone: that replaces links on the way.
+            // A file that must not exist is written first, too: that replaces links in its path.
             dir.write(name, content.as_deref().unwrap_or_default())?;
             if content.is_none() {
                 dir.remove(name)?;

@@ -4,10 +4,10 @@ use camino::Utf8Path;
 use fs_err as fs;
 
 use super::{Workspace, WorkspaceError};
-use crate::{task::Reference, workspace::source::Source};
+use crate::{config::Reference, workspace::source::Source};
 
 impl Workspace {
-    /// The tree that the reference solution makes of the base.
+    /// The tree with the reference solution applied to the base.
     pub async fn reference_tree(&self, reference: &Reference) -> Result<String, WorkspaceError> {
         let git = &self.git;
         match reference {
@@ -42,7 +42,8 @@ impl Workspace {
         }
     }
 
-    /// Write the difference between the base and `reference` (a branch, tag or commit of the source) to `patch`.
+    /// Writes the difference between the base and `reference` (a branch, tag or commit of the
+    /// source) to `patch`.
     pub async fn reference_patch(
         &self,
         reference: &str,

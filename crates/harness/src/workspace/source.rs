@@ -1,51 +1,52 @@
-//! Where a workspace's files come from: a commit of a git repository, local or remote, or a
-//! plain folder.
+//! The source of a workspace's files: a commit of a git repository, local or remote, or a plain
+//! folder.
 
 use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
-use tokio::sync::Mutex;
-
-use crate::{
-    config::{History, Repo},
+use proctor_record::platform;
+use proctor_sandbox::{
     git::{Git, GitError},
     host::Host,
-    platform,
 };
+use tokio::sync::Mutex;
+
+use crate::config::{History, Repo};
 
 /// The source of a workspace.
 #[derive(Clone, Debug)]
 pub enum Source {
     /// A commit of a git repository on this machine.
     Git {
-        /// Git on it.
+        /// Git in that repository.
         git: Git,
         /// The commit.
         commit: String,
         /// The commit's tree.
         tree: String,
-        /// Where it was fetched from, when it was: other revisions have to be fetched too.
+        /// The remote, if it was fetched: other revisions have to be fetched, too.
         remote: Option<Remote>,
     },
     /// A directory that is not a git repository.
     Folder {
-        /// Where it is.
+        /// The path.
         path: Utf8PathBuf,
     },
 }
 
-/// Where a repository was fetched from. Trials share what was fetched, so they fetch more one after the other.
+/// The origin of a fetched repository. Trials share it, so they fetch further revisions one after
+/// the other.
 #[derive(Clone, Debug)]
 pub struct Remote {
     url: String,
     turn: Arc<Mutex<()>>,
 }
 
-/// Why a repo cannot be used.
+/// Why a repo is not usable.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// There is nothing at the path.
+    /// The path does not exist.
     #[error("the repo {path} does not exist")]
     Missing {
         /// The path.
@@ -59,7 +60,7 @@ pub enum SourceError {
         /// The requested revision.
         revision: String,
     },
-    /// A branch or commit was asked of a folder that has none.
+    /// A folder that is not a repository has no branches or commits.
     #[error("{path} is not a git repository, so it has no `{revision}`")]
     NotARepository {
         /// The folder.
@@ -68,7 +69,7 @@ pub enum SourceError {
         revision: String,
     },
     /// The repo could not be fetched.
-    #[error("could not fetch {url}")]
+    #[error("cannot fetch {url}")]
     Fetch {
         /// The URL.
         url: String,
@@ -84,7 +85,7 @@ pub enum SourceError {
 }
 
 impl SourceError {
-    /// Whether the test case is wrong, rather than the world.
+    /// Whether the test case is invalid, as opposed to an infrastructure failure.
     pub fn is_usage(&self) -> bool {
         matches!(
             self,
@@ -96,7 +97,7 @@ impl SourceError {
 }
 
 impl Source {
-    /// Find the commit that a task names (HEAD when it names none); what has to be fetched goes below `private`.
+    /// Finds the commit of a task (default: HEAD). Fetched data is stored below `private`.
     pub async fn open(
         repo: &Repo,
         revision: Option<&str>,
@@ -135,7 +136,7 @@ impl Source {
         Source::open_path(directory, base, host).await
     }
 
-    /// Whether a checkout has changes that no commit holds: they are not part of the workspace.
+    /// Whether a checkout has uncommitted changes, which are not part of the workspace.
     pub async fn has_uncommitted_changes(repo: &Repo, revision: Option<&str>, host: &Host) -> bool {
         let Repo::Path(path) = repo else {
             return false;
@@ -178,6 +179,19 @@ impl Source {
                     path: path.to_owned(),
                 }),
             },
+        }
+    }
+
+    /// Whether it has this file.
+    pub async fn has_file(&self, file: &Utf8Path) -> bool {
+        match self {
+            Source::Git { git, tree, .. } => {
+                let parts = file.components().filter(|part| part.as_str() != ".");
+                let parts: Vec<&str> = parts.map(|part| part.as_str()).collect();
+                let object = format!("{tree}:{}", parts.join("/"));
+                git.run(["cat-file", "-e", &object]).await.is_ok()
+            }
+            Source::Folder { path } => path.join(file).exists(),
         }
     }
 
@@ -226,7 +240,7 @@ impl Source {
     }
 }
 
-/// The git directory of a checkout or bare repository; a folder *inside* a repository is not one.
+/// The git directory of a checkout or bare repository. A folder *inside* a repository has none.
 fn git_dir_of(path: &Utf8Path) -> Option<Utf8PathBuf> {
     let inside = path.join(".git");
     if inside.exists() {
@@ -237,13 +251,13 @@ fn git_dir_of(path: &Utf8Path) -> Option<Utf8PathBuf> {
     bare.then(|| path.to_owned())
 }
 
-/// Find `revision` as a branch, a remote's branch, a tag or a commit.
+/// Resolves `revision` as a branch, a remote's branch, a tag or a commit.
 async fn resolve(git: &Git, repo: &str, revision: &str) -> Result<Source, SourceError> {
     for name in [
         revision.to_owned(),
         format!("refs/remotes/origin/{revision}"),
     ] {
-        // `--end-of-options`: a name that starts with a dash is a name.
+        // `--end-of-options`: a name may start with a dash.
         let args = [
             "rev-list",
             "--max-count=1",
@@ -274,7 +288,7 @@ async fn resolve(git: &Git, repo: &str, revision: &str) -> Result<Source, Source
 
 const SERVER_HEAD: &str = "+HEAD:refs/proctor/head";
 
-/// Fetch as little as the server allows: the one commit, with its history where that is wanted, else
+/// Fetches as little as the server allows: the commit, with its history if needed, otherwise
 /// everything.
 async fn fetch(
     url: &str,
@@ -294,7 +308,7 @@ async fn fetch(
     if user.run(least).await.is_ok() {
         return resolve(git, url, "refs/heads/fetched").await;
     }
-    // The server's HEAD has no name of its own among its refs.
+    // The server's HEAD is not among its refs.
     let everything = [
         "fetch",
         "--quiet",

@@ -1,4 +1,4 @@
-//! A look at all files that the agent left, before git reads any of them: a pipe that git opens would block it.
+//! Scans all files of the agent before git reads them: a pipe would block git.
 
 use std::{
     ffi::OsStr,
@@ -6,28 +6,29 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::large::LargeFile;
-use crate::fs::beneath::UntrustedDir;
+use proctor_record::fs::beneath::UntrustedDir;
 
-/// Files that git must not meet as they are.
+use super::large::LargeFile;
+
+/// Files that git must not read directly.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
-    /// Large regular files, ignored ones included.
+    /// Large regular files, including ignored ones.
     pub(super) large: Vec<LargeFile>,
-    /// `.git` of repositories inside the workspace.
+    /// `.git` of nested repositories.
     pub(super) nested: Vec<PathBuf>,
 }
 
 impl Survey {
-    /// Look at the files of a workspace. Pipes, sockets and devices are removed: git does not track them, but opens
-    /// those that are named as one of its own files.
+    /// Scans the files of a workspace. Pipes, sockets and devices are removed: git does not track
+    /// them, but opens those with the names of its own files.
     pub(super) fn of(workspace: &UntrustedDir) -> Survey {
         let mut survey = Survey::default();
         workspace.walk(&mut |path, entry| survey.note(path, entry));
         survey
     }
 
-    /// Note one entry; whether it is to be entered.
+    /// Handles one entry. Returns whether to descend into it.
     fn note(&mut self, path: &Path, entry: &DirEntry) -> bool {
         let Ok(kind) = entry.file_type() else {
             return false;
@@ -42,7 +43,7 @@ impl Survey {
             let large = path.to_str().and_then(|path| LargeFile::new(path, bytes));
             self.large.extend(large);
         } else if cfg!(unix) && !kind.is_symlink() && !kind.is_dir() {
-            // One that cannot be removed is in a folder that git cannot read either.
+            // If it cannot be removed, git cannot read its folder either.
             let _ = std::fs::remove_file(entry.path());
         }
         true

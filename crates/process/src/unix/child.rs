@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Pid, getpid, ioctl_tiocsctty, setsid};
 
-use super::message::{Notice, Request, Terminal};
+use super::message::{Notice, Request, TerminalRequest};
 use super::supervisor::tell;
 use super::{platform, signals};
 
@@ -66,10 +66,10 @@ fn prepare(request: &Request, [stdin, stdout, stderr]: [OwnedFd; 3], control: Ow
 }
 
 /// Runs in the child between fork and exec, when its streams are in place.
-fn enter(supervisor: Pid, terminal: Terminal, control: BorrowedFd<'_>) -> io::Result<()> {
+fn enter(supervisor: Pid, terminal: TerminalRequest, control: BorrowedFd<'_>) -> io::Result<()> {
     let pid = setsid()?.as_raw_pid().cast_unsigned();
     tell(control, &Notice::Forked { pid })?;
-    if terminal == Terminal::Stdout {
+    if terminal == TerminalRequest::Stdout {
         ioctl_tiocsctty(rustix::stdio::stdout())?;
     }
     platform::die_with(supervisor)?;

@@ -17,7 +17,7 @@ use tokio::process::Child;
 
 use super::message::{Notice, Request, reason_byte};
 use super::platform::{self, Identity};
-use super::tree::{self, Entry};
+use super::tree::{self, ProcessEntry};
 use super::wire::{HEADER, frame_length};
 use crate::EndReason;
 use crate::exit::Finished;
@@ -59,7 +59,7 @@ impl Control {
         #[expect(clippy::disallowed_methods, reason = "this is where processes start")]
         let supervisor = tokio::process::Command::new(executable)
             .arg0("proctor")
-            .arg(crate::SUPERVISE)
+            .arg(crate::command::SUPERVISE)
             .env_clear()
             .stdin(OwnedFd::from(theirs))
             .stdout(Stdio::null())
@@ -166,7 +166,7 @@ impl Control {
     /// the session of the process. Orphans of a dead supervisor are reparented to this process, if
     /// the platform supports that. A live supervisor sees the end of its socket and kills the rest.
     pub(crate) fn clean_up(&self, session: u32) {
-        let is_orphan = |entry: &Entry| {
+        let is_orphan = |entry: &ProcessEntry| {
             platform::is_orphan(entry, self.identity)
                 && !supervisors().contains(&Identity::of(entry.pid.as_raw_pid()))
         };

@@ -9,7 +9,7 @@ use std::process::Stdio;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 
 use super::{find, status, tree};
-use crate::quick::{QuickCommand, Sink, Source};
+use crate::helper::{QuickCommand, Sink, Source};
 use crate::{Error, Status};
 
 /// A helper that runs; killed with its group when dropped before its end.

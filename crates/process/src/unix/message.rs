@@ -18,7 +18,7 @@ pub(super) struct Request {
     pub(super) args: Vec<OsString>,
     pub(super) env: Vec<(OsString, OsString)>,
     pub(super) cwd: OsString,
-    pub(super) terminal: Terminal,
+    pub(super) terminal: TerminalRequest,
     pub(super) wall: Option<Duration>,
     pub(super) term_grace: Duration,
     pub(super) leak_grace: Duration,
@@ -26,7 +26,7 @@ pub(super) struct Request {
 
 /// Whether the process's stdout is to be its controlling terminal.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Terminal {
+pub(super) enum TerminalRequest {
     None,
     Stdout,
 }
@@ -44,7 +44,7 @@ impl Request {
             frame.string(key).string(value);
         }
         frame.string(&self.cwd);
-        frame.number(u64::from(self.terminal == Terminal::Stdout));
+        frame.number(u64::from(self.terminal == TerminalRequest::Stdout));
         frame.number(u64::from(self.wall.is_some()));
         frame.duration(self.wall.unwrap_or_default());
         frame.duration(self.term_grace).duration(self.leak_grace);
@@ -64,8 +64,8 @@ impl Request {
                 .collect::<io::Result<_>>()?,
             cwd: frame.string()?,
             terminal: match frame.number()? {
-                0 => Terminal::None,
-                _ => Terminal::Stdout,
+                0 => TerminalRequest::None,
+                _ => TerminalRequest::Stdout,
             },
             wall: match (frame.number()?, frame.duration()?) {
                 (0, _) => None,
@@ -222,7 +222,7 @@ mod tests {
             args: vec!["-c".into(), strange.clone(), "".into()],
             env: vec![("A".into(), strange)],
             cwd: "/".into(),
-            terminal: Terminal::Stdout,
+            terminal: TerminalRequest::Stdout,
             wall: Some(Duration::from_millis(1500)),
             term_grace: Duration::from_millis(1),
             leak_grace: Duration::ZERO,

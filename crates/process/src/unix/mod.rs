@@ -14,10 +14,14 @@ mod platform;
 mod pty;
 mod signals;
 mod start;
+mod status;
 mod supervisor;
 mod tree;
 mod wire;
 
+/// Containers run Linux on every platform.
+#[cfg(target_os = "macos")]
+pub(crate) use crate::job::refuse_init as init;
 pub(crate) use control::Control;
 pub(crate) use helper::{Helper, Streams};
 #[cfg(target_os = "linux")]
@@ -25,23 +29,5 @@ pub(crate) use init::init;
 pub(crate) use pipe::{Feeder, Reader};
 pub(crate) use platform::{close_memory, hide_environment, this_executable};
 pub(crate) use start::start;
+use status::status;
 pub(crate) use supervisor::supervise;
-
-use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
-
-use crate::Status;
-
-/// Containers run Linux on every platform.
-#[cfg(target_os = "macos")]
-pub(crate) fn init() -> std::process::ExitCode {
-    crate::refuse_init()
-}
-
-/// The exit status of a reaped process.
-fn status(status: ExitStatus) -> Status {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => Status::Code(code),
-        (None, signal) => Status::Signal(signal.unwrap_or_default()),
-    }
-}

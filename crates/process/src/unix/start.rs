@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use super::control::Control;
-use super::message::{Notice, Request, Terminal};
+use super::message::{Notice, Request, TerminalRequest};
 use super::{Feeder, Reader, find, platform, pty};
 use crate::{Command, Error, Output, Stdin, Supervisor};
 
@@ -32,7 +32,7 @@ pub(crate) async fn start(command: Command, supervisor: &Supervisor) -> Result<S
         return Err(Error::CwdMissing { cwd: command.cwd });
     }
     let request = request(&command)?;
-    let streams = Streams::open(&command).map_err(|source| Error::Stdio {
+    let streams = StreamEnds::open(&command).map_err(|source| Error::Stdio {
         program: command.program.clone(),
         source,
     })?;
@@ -55,14 +55,14 @@ pub(crate) async fn start(command: Command, supervisor: &Supervisor) -> Result<S
         .await
         .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
     match answer.map_err(lost)? {
-        Answer::Runs { pid } => Ok(Started {
+        StartAnswer::Runs { pid } => Ok(Started {
             pid,
             control,
             stdin: streams.stdin,
             stdout: streams.stdout,
             stderr: streams.stderr,
         }),
-        Answer::Failed { errno } => Err(Error::Start {
+        StartAnswer::Failed { errno } => Err(Error::Start {
             program: command.program,
             source: io::Error::from_raw_os_error(errno),
         }),
@@ -70,26 +70,26 @@ pub(crate) async fn start(command: Command, supervisor: &Supervisor) -> Result<S
 }
 
 /// Whether the process runs.
-enum Answer {
+enum StartAnswer {
     Runs { pid: u32 },
     Failed { errno: i32 },
 }
 
-async fn answer(control: &mut Control) -> io::Result<Answer> {
+async fn answer(control: &mut Control) -> io::Result<StartAnswer> {
     let mut forked = None;
     loop {
         let notice = match forked {
             None => poll_fn(|context| control.poll_notice(context)).await,
             Some(pid) => match confirmation(control).await {
                 Some(notice) => notice,
-                None => return Ok(Answer::Runs { pid }),
+                None => return Ok(StartAnswer::Runs { pid }),
             },
         };
         match (notice, forked) {
             (Ok(Notice::Forked { pid }), _) => forked = Some(pid),
-            (Ok(Notice::Failed { errno }), _) => return Ok(Answer::Failed { errno }),
+            (Ok(Notice::Failed { errno }), _) => return Ok(StartAnswer::Failed { errno }),
             // A supervisor that is lost once there is a process is not a failed start: the owner will hear.
-            (Ok(Notice::Started) | Err(_), Some(pid)) => return Ok(Answer::Runs { pid }),
+            (Ok(Notice::Started) | Err(_), Some(pid)) => return Ok(StartAnswer::Runs { pid }),
             (Err(error), None) => return Err(error),
             (Ok(Notice::Started | Notice::Finished(_)), _) => {
                 return Err(io::ErrorKind::InvalidData.into());
@@ -122,8 +122,8 @@ fn request(command: &Command) -> Result<Request, Error> {
         env: command.env.clone().into_iter().collect(),
         cwd: cwd.into(),
         terminal: match command.output {
-            Output::Pipes => Terminal::None,
-            Output::Pty { .. } => Terminal::Stdout,
+            Output::Pipes => TerminalRequest::None,
+            Output::Pty { .. } => TerminalRequest::Stdout,
         },
         wall: command.limits.wall,
         term_grace: command.limits.term_grace,
@@ -132,7 +132,7 @@ fn request(command: &Command) -> Result<Request, Error> {
 }
 
 /// Our ends and the process's ends.
-struct Streams {
+struct StreamEnds {
     stdin: Option<Feeder>,
     stdout: Reader,
     stderr: Option<Reader>,
@@ -145,7 +145,7 @@ struct Theirs {
     stderr: OwnedFd,
 }
 
-impl Streams {
+impl StreamEnds {
     fn open(command: &Command) -> io::Result<Self> {
         let (stdin, their_stdin) = open_stdin(&command.stdin)?;
         let (stdout, stderr, their_stdout, their_stderr) = match command.output {

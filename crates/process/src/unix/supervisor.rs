@@ -67,7 +67,7 @@ fn run() -> io::Result<()> {
         main,
         started,
         end: None,
-        phase: Phase::Running {
+        phase: ProcessPhase::Running {
             until: request.wall.and_then(|wall| started.checked_add(wall)),
         },
         ended_by: None,
@@ -130,7 +130,7 @@ struct Supervision {
     started: Instant,
     /// How and when the main process ended.
     end: Option<(Status, Duration)>,
-    phase: Phase,
+    phase: ProcessPhase,
     ended_by: Option<EndReason>,
     leaked: Vec<Leak>,
     signals: ChildSignals,
@@ -138,7 +138,7 @@ struct Supervision {
 }
 
 /// Where the process stands.
-enum Phase {
+enum ProcessPhase {
     /// The main process runs, and may do so until then.
     Running { until: Option<Instant> },
     /// TERM has been sent; KILL follows then.
@@ -162,8 +162,10 @@ impl Supervision {
                 Wake::Child => self.signals.clear(),
                 Wake::Asked(reason) => self.terminate(reason),
                 Wake::Deadline => match self.phase {
-                    Phase::Running { .. } => self.terminate(EndReason::TimedOut),
-                    Phase::Terminating { .. } | Phase::Lingering { .. } => self.kill(),
+                    ProcessPhase::Running { .. } => self.terminate(EndReason::TimedOut),
+                    ProcessPhase::Terminating { .. } | ProcessPhase::Lingering { .. } => {
+                        self.kill();
+                    }
                 },
                 Wake::ParentGone => {
                     self.kill();
@@ -188,8 +190,10 @@ impl Supervision {
     /// Waits for the next thing to do.
     fn wake(&self) -> io::Result<Wake> {
         let deadline = match self.phase {
-            Phase::Running { until } => until,
-            Phase::Terminating { kill_at } | Phase::Lingering { kill_at } => Some(kill_at),
+            ProcessPhase::Running { until } => until,
+            ProcessPhase::Terminating { kill_at } | ProcessPhase::Lingering { kill_at } => {
+                Some(kill_at)
+            }
         };
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if left.is_some_and(|left| left.is_zero()) {
@@ -232,23 +236,23 @@ impl Supervision {
             (None, None) => return,
         };
         self.end = Some((status, self.started.elapsed()));
-        if matches!(self.phase, Phase::Running { .. }) {
+        if matches!(self.phase, ProcessPhase::Running { .. }) {
             let kill_at = Instant::now() + self.request.leak_grace;
-            self.phase = Phase::Lingering { kill_at };
+            self.phase = ProcessPhase::Lingering { kill_at };
         }
     }
 
     fn terminate(&mut self, reason: EndReason) {
         match self.phase {
-            Phase::Running { .. } => {
+            ProcessPhase::Running { .. } => {
                 self.ended_by = Some(reason);
                 let kill_at = Instant::now() + self.request.term_grace;
-                self.phase = Phase::Terminating { kill_at };
+                self.phase = ProcessPhase::Terminating { kill_at };
                 self.family.terminate(self.main);
             }
             // It ended by itself; what it left behind had its time.
-            Phase::Lingering { .. } => self.kill(),
-            Phase::Terminating { .. } => {}
+            ProcessPhase::Lingering { .. } => self.kill(),
+            ProcessPhase::Terminating { .. } => {}
         }
     }
 

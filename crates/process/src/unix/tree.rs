@@ -17,10 +17,10 @@ const EMPTY_PASSES: u32 = 2;
 
 /// One process, as far as it matters here.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Entry {
+pub(super) struct ProcessEntry {
     pub(super) pid: Pid,
     pub(super) name: String,
-    pub(super) state: State,
+    pub(super) state: ProcessState,
     pub(super) parent: i32,
     pub(super) group: i32,
     pub(super) session: i32,
@@ -28,7 +28,7 @@ pub(super) struct Entry {
 
 /// The state of a process.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum State {
+pub(super) enum ProcessState {
     Alive,
     Stopped,
     /// It only waits for its parent to take leave of it.
@@ -71,19 +71,19 @@ impl Family {
         platform::LOOK.is_some() && !self.living().is_empty()
     }
 
-    fn descendants(&mut self) -> Vec<Entry> {
+    fn descendants(&mut self) -> Vec<ProcessEntry> {
         self.descendants_and(|_| false)
     }
 
     /// The children of the root, other processes for which `is_ours` holds, and everything below them.
-    fn descendants_and(&mut self, is_ours: impl Fn(&Entry) -> bool) -> Vec<Entry> {
+    fn descendants_and(&mut self, is_ours: impl Fn(&ProcessEntry) -> bool) -> Vec<ProcessEntry> {
         let root = self.root.as_raw_pid();
         let (mut found, others): (Vec<_>, Vec<_>) = self
             .processes
             .list()
             .into_iter()
             .partition(|entry| entry.parent == root || is_ours(entry));
-        let mut children: HashMap<i32, Vec<Entry>> = HashMap::new();
+        let mut children: HashMap<i32, Vec<ProcessEntry>> = HashMap::new();
         for entry in others {
             children.entry(entry.parent).or_default().push(entry);
         }
@@ -105,7 +105,9 @@ impl Family {
     pub(super) fn living_outside(&mut self, session: Option<Pid>) -> Vec<Leak> {
         self.descendants()
             .into_iter()
-            .filter(|entry| entry.state != State::Dead && Pid::from_raw(entry.session) != session)
+            .filter(|entry| {
+                entry.state != ProcessState::Dead && Pid::from_raw(entry.session) != session
+            })
             .take(MOST_LEAKS)
             .map(|entry| Leak {
                 pid: entry.pid.as_raw_pid().cast_unsigned(),
@@ -124,7 +126,7 @@ impl Family {
             if entry.group != main.as_raw_pid() {
                 let _ = kill_process(entry.pid, Signal::TERM);
             }
-            if entry.state == State::Stopped {
+            if entry.state == ProcessState::Stopped {
                 let _ = kill_process(entry.pid, Signal::CONT);
             }
         }
@@ -144,7 +146,7 @@ impl Family {
     }
 }
 
-fn kill_entries(entries: &[Entry], except: Option<Pid>) {
+fn kill_entries(entries: &[ProcessEntry], except: Option<Pid>) {
     let groups: BTreeSet<i32> = entries.iter().map(|entry| entry.group).collect();
     for group in groups.into_iter().filter_map(Pid::from_raw) {
         if Some(group) != except {
@@ -164,7 +166,7 @@ pub(super) fn kill_from_outside(
     supervisor: Option<Pid>,
     session: u32,
     within: Duration,
-    is_orphan: &dyn Fn(&Entry) -> bool,
+    is_orphan: &dyn Fn(&ProcessEntry) -> bool,
 ) {
     let own_group = supervisor.and_then(platform::group_of);
     let Some(main) = Pid::from_raw(session.cast_signed()) else {
@@ -178,11 +180,11 @@ pub(super) fn kill_from_outside(
     kill_group(session);
     let mut empty_passes = 0;
     while empty_passes < EMPTY_PASSES && Instant::now() < until {
-        let is_ours = |entry: &Entry| entry.session == main.as_raw_pid() || is_orphan(entry);
+        let is_ours = |entry: &ProcessEntry| entry.session == main.as_raw_pid() || is_orphan(entry);
         let (dead, living): (Vec<_>, Vec<_>) = family
             .descendants_and(is_ours)
             .into_iter()
-            .partition(|entry| entry.state == State::Dead);
+            .partition(|entry| entry.state == ProcessState::Dead);
         kill_entries(&living, own_group);
         for entry in dead.iter().filter(|entry| is_orphan(entry)) {
             let _ = waitpid(Some(entry.pid), WaitOptions::NOHANG);

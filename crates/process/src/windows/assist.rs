@@ -21,8 +21,8 @@ use windows_sys::core::BOOL;
 
 use super::handle::{exit_code, wait_any};
 use super::helper::ours;
-use super::job::{Job, Member};
-use super::launch::Launch;
+use super::job::{Job, JobMember};
+use super::launch::WindowsLaunch;
 use super::spawn::{Console, spawn};
 use crate::Error;
 
@@ -59,18 +59,18 @@ pub(crate) fn supervise() -> ExitCode {
 pub(super) struct Asking {
     _assistant: Job,
     /// The target processes: while their handles are open, their ids are not reused.
-    _asked: Vec<Member>,
+    _asked: Vec<JobMember>,
 }
 
 /// Starts the assistant that sends Ctrl-Break to all processes of `job`.
 pub(super) fn ask_to_end(assistant: &Path, job: &Job) -> io::Result<Asking> {
     let asked = job.members();
-    let mut args: Vec<OsString> = vec![crate::SUPERVISE.into(), END.into()];
+    let mut args: Vec<OsString> = vec![crate::command::SUPERVISE.into(), END.into()];
     args.push(std::process::id().to_string().into());
     args.extend(asked.iter().map(|member| member.pid.to_string().into()));
     let assistant = std::path::absolute(assistant)?;
     let folder = assistant.parent().unwrap_or(&assistant);
-    let launch = Launch::plan(assistant.as_os_str(), &args, &ours(), folder);
+    let launch = WindowsLaunch::plan(assistant.as_os_str(), &args, &ours(), folder);
     let launch = launch.map_err(io::Error::other)?;
     let own = Job::new()?;
     let (input, output) = (
@@ -154,7 +154,7 @@ fn start_inside(words: &[OsString], console: &File) -> Result<u32, Error> {
     let (program, args) = words.split_first().ok_or_else(|| Error::ProgramNotFound {
         program: OsString::new(),
     })?;
-    let launch = Launch::plan(program, args, &ours(), Path::new("."))?;
+    let launch = WindowsLaunch::plan(program, args, &ours(), Path::new("."))?;
     let run = || {
         let second = console.try_clone()?;
         let stdin = io::stdin();

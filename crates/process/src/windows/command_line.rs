@@ -21,7 +21,7 @@ const PERCENT: u16 = b'%' as u16;
 
 /// How a program takes its line apart.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Rules {
+pub(super) enum QuotingRules {
     /// As the C library does.
     CLibrary,
     /// As the runtime of MSYS2 and Cygwin does, on which the shells of Git for Windows are built:
@@ -30,7 +30,7 @@ pub(super) enum Rules {
     Msys,
 }
 
-impl Rules {
+impl QuotingRules {
     /// Those of the program in `file`. Its name has to do: the shell that Git for Windows puts forward is a small
     /// program that passes its line on to the real one in another folder.
     pub(super) fn of(file: &Path) -> Self {
@@ -43,7 +43,11 @@ impl Rules {
 }
 
 /// The line for a program that takes it apart by these rules.
-pub(super) fn of_program(rules: Rules, name: &OsStr, args: &[OsString]) -> Result<Vec<u16>, Error> {
+pub(super) fn of_program(
+    rules: QuotingRules,
+    name: &OsStr,
+    args: &[OsString],
+) -> Result<Vec<u16>, Error> {
     let mut line = Vec::new();
     // The name ends at its second quote.
     line.push(QUOTE);
@@ -55,8 +59,8 @@ pub(super) fn of_program(rules: Rules, name: &OsStr, args: &[OsString]) -> Resul
         }
         line.push(SPACE);
         match rules {
-            Rules::CLibrary => push(&mut line, argument),
-            Rules::Msys => push_for_msys(&mut line, argument),
+            QuotingRules::CLibrary => push(&mut line, argument),
+            QuotingRules::Msys => push_for_msys(&mut line, argument),
         }
     }
     closed(name, line, MOST)
@@ -200,11 +204,11 @@ mod tests {
 
     #[track_caller]
     fn check(argument: &str, expect: &str) {
-        check_by(Rules::CLibrary, argument, expect);
+        check_by(QuotingRules::CLibrary, argument, expect);
     }
 
     #[track_caller]
-    fn check_by(rules: Rules, argument: &str, expect: &str) {
+    fn check_by(rules: QuotingRules, argument: &str, expect: &str) {
         let line = of_program(rules, OsStr::new("p"), &[argument.into()]).unwrap();
         assert_eq!(text(&line), format!("\"p\" {expect}"));
     }
@@ -225,7 +229,7 @@ mod tests {
 
     #[test]
     fn shells_of_unix_get_every_backslash_and_quote_marked() {
-        let check = |argument, expect| check_by(Rules::Msys, argument, expect);
+        let check = |argument, expect| check_by(QuotingRules::Msys, argument, expect);
         check("-c", r#""-c""#);
         check("", r#""""#);
         check("echo 'a b' *.txt ~ {a,b}", r#""echo 'a b' *.txt ~ {a,b}""#);
@@ -237,7 +241,7 @@ mod tests {
 
     #[test]
     fn no_argument_of_a_shell_looks_like_a_path_of_windows() {
-        let check = |argument, expect| check_by(Rules::Msys, argument, expect);
+        let check = |argument, expect| check_by(QuotingRules::Msys, argument, expect);
         check(r#"C:\a "b""#, r#"C":\\a \"b\"""#);
         check(r"\a\b", r#""\\"a"\\b""#);
         check(r"\\server\x", r#""\\\\server\\x""#);
@@ -247,10 +251,18 @@ mod tests {
     #[test]
     fn shells_of_unix_are_known_by_their_names() {
         for name in [r"C:\Git\bin\sh.exe", "bash", "DASH.EXE"] {
-            assert_eq!(Rules::of(Path::new(name)), Rules::Msys, "{name}");
+            assert_eq!(
+                QuotingRules::of(Path::new(name)),
+                QuotingRules::Msys,
+                "{name}"
+            );
         }
         for name in ["node.exe", r"C:\sh\tool.exe", "shell.exe", ""] {
-            assert_eq!(Rules::of(Path::new(name)), Rules::CLibrary, "{name}");
+            assert_eq!(
+                QuotingRules::of(Path::new(name)),
+                QuotingRules::CLibrary,
+                "{name}"
+            );
         }
     }
 
@@ -286,7 +298,7 @@ mod tests {
                 "{text:?}"
             );
         }
-        let error = of_program(Rules::CLibrary, OsStr::new("p"), &["a\0b".into()]);
+        let error = of_program(QuotingRules::CLibrary, OsStr::new("p"), &["a\0b".into()]);
         assert!(matches!(
             error,
             Err(Error::ArgumentRefused { position: 1, .. })
@@ -297,7 +309,7 @@ mod tests {
     fn the_longest_line_passes_and_one_more_does_not() {
         let line = |count| {
             of_program(
-                Rules::CLibrary,
+                QuotingRules::CLibrary,
                 OsStr::new("p"),
                 &["x".repeat(count).into()],
             )

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use tokio::sync::oneshot;
 
 use super::job::Job;
-use super::watch::{Order, Orders, Watched, watch};
+use super::watch::{Orders, Watched, WatcherCommand, watch};
 use crate::EndReason;
 use crate::exit::Finished;
 
@@ -48,7 +48,7 @@ impl Control {
 
     /// Asks for Ctrl-Break, grace, the end of the job.
     pub(crate) fn end(&self, reason: EndReason) {
-        self.orders.give(Order::End(reason));
+        self.orders.give(WatcherCommand::End(reason));
     }
 
     /// A watcher is a thread of ours, which no process can stop.
@@ -67,6 +67,6 @@ impl Control {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        self.orders.give(Order::Kill);
+        self.orders.give(WatcherCommand::Kill);
     }
 }

@@ -80,11 +80,11 @@ fn milliseconds(longest: Option<Duration>) -> u32 {
 
 /// An event that wakes one waiter each time it is set.
 #[derive(Debug)]
-pub(super) struct Event {
+pub(super) struct WakeEvent {
     pub(super) handle: OwnedHandle,
 }
 
-impl Event {
+impl WakeEvent {
     pub(super) fn new() -> io::Result<Self> {
         // SAFETY: no name and no attributes are passed, so that no memory is read.
         let handle = unsafe { CreateEventW(std::ptr::null(), 0, 0, std::ptr::null()) };

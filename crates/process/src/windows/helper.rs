@@ -11,21 +11,21 @@ use tokio::sync::oneshot;
 use super::environment::Variables;
 use super::handle::{exit_code, wait_any};
 use super::job::Job;
-use super::launch::Launch;
+use super::launch::WindowsLaunch;
 use super::pipe::{self, Direction, Reader};
 use super::spawn::{Console, Spawned, spawn};
 use super::status;
-use crate::quick::{QuickCommand, Sink, Source};
+use crate::helper::{QuickCommand, Sink, Source};
 use crate::{Error, Status};
 
 /// A running helper. If dropped early, it is killed with its descendants.
 pub(crate) struct Helper {
     job: Job,
-    ended: Ended,
+    ended: HelperEnd,
 }
 
 /// The end of a helper, as the thread that waits for it tells it.
-enum Ended {
+enum HelperEnd {
     Pending(oneshot::Receiver<io::Result<u32>>),
     Known(Status),
 }
@@ -41,7 +41,7 @@ impl Helper {
     pub(crate) fn start(command: QuickCommand) -> Result<(Self, Streams), Error> {
         let cwd = command.cwd.as_deref().unwrap_or(Path::new("."));
         let env = Variables::new(command.env);
-        let launch = Launch::plan(&command.program, &command.args, &env, cwd)?;
+        let launch = WindowsLaunch::plan(&command.program, &command.args, &env, cwd)?;
         let (streams, theirs) =
             open(command.stdin, command.stdout).map_err(|source| Error::Stdio {
                 program: command.program.clone(),
@@ -50,7 +50,7 @@ impl Helper {
         let started = Job::new().and_then(|job| {
             let theirs = theirs.each_ref().map(|handle| Some(handle.as_handle()));
             let spawned = spawn(&launch, theirs, &Console::Hidden, Some(&job))?;
-            let ended = Ended::Pending(wait_for(spawned)?);
+            let ended = HelperEnd::Pending(wait_for(spawned)?);
             Ok(Self { job, ended })
         });
         let helper = started.map_err(|source| Error::Start {
@@ -62,16 +62,16 @@ impl Helper {
 
     /// Whether it has not been waited for.
     pub(crate) fn runs(&self) -> bool {
-        matches!(self.ended, Ended::Pending(_))
+        matches!(self.ended, HelperEnd::Pending(_))
     }
 
     pub(crate) async fn wait(&mut self) -> io::Result<Status> {
         let code = match &mut self.ended {
-            Ended::Known(status) => return Ok(*status),
-            Ended::Pending(code) => code.await.map_err(io::Error::other)??,
+            HelperEnd::Known(status) => return Ok(*status),
+            HelperEnd::Pending(code) => code.await.map_err(io::Error::other)??,
         };
         let status = status(code);
-        self.ended = Ended::Known(status);
+        self.ended = HelperEnd::Known(status);
         Ok(status)
     }
 

@@ -38,7 +38,7 @@ pub(super) struct Job {
 
 /// A process of a job that cannot lose its id to another while this is held, whether it lives or not.
 #[derive(Debug)]
-pub(super) struct Member {
+pub(super) struct JobMember {
     pub(super) pid: u32,
     _process: OwnedHandle,
 }
@@ -96,10 +96,10 @@ impl Job {
 
     /// The processes of the job that can be opened. A process may exit and its id be reused after
     /// the listing, so that membership is checked again once the handle is open.
-    pub(super) fn members(&self) -> Vec<Member> {
+    pub(super) fn members(&self) -> Vec<JobMember> {
         let member = |pid| {
             let process = open(pid).ok()?;
-            self.holds(process.as_handle()).then_some(Member {
+            self.holds(process.as_handle()).then_some(JobMember {
                 pid,
                 _process: process,
             })

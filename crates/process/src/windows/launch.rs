@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::command_line::Rules;
+use super::command_line::QuotingRules;
 use super::environment::Variables;
 use super::find::{find, plain};
 use super::spawn::system_folder;
@@ -14,7 +14,7 @@ use crate::Error;
 
 /// Something that can be started.
 #[derive(Debug)]
-pub(super) struct Launch {
+pub(super) struct WindowsLaunch {
     pub(super) file: PathBuf,
     /// Closed by a zero.
     pub(super) line: Vec<u16>,
@@ -23,7 +23,7 @@ pub(super) struct Launch {
     pub(super) cwd: PathBuf,
 }
 
-impl Launch {
+impl WindowsLaunch {
     /// All errors of a command are reported here, before resources are created.
     pub(super) fn plan(
         program: &OsStr,
@@ -59,7 +59,7 @@ fn lines(
     cwd: &Path,
 ) -> Result<(PathBuf, Vec<u16>), Error> {
     if !is_script(&found) {
-        let line = command_line::of_program(Rules::of(&found), program, args)?;
+        let line = command_line::of_program(QuotingRules::of(&found), program, args)?;
         return Ok((found, line));
     }
     if let Some(target) = shim::target(&found, env, cwd) {
@@ -68,7 +68,7 @@ fn lines(
             .into_iter()
             .chain(args.iter().cloned())
             .collect();
-        let rules = Rules::of(&target.program);
+        let rules = QuotingRules::of(&target.program);
         let line = command_line::of_program(rules, target.program.as_os_str(), &args)?;
         return Ok((target.program, line));
     }

@@ -42,7 +42,7 @@ pub(crate) fn hide_environment(_keeps: impl Fn(&[u8]) -> bool) -> std::io::Resul
 
 /// Containers run Linux on every platform.
 pub(crate) fn init() -> ExitCode {
-    crate::refuse_init()
+    crate::job::refuse_init()
 }
 
 /// An exit code as Windows has it; codes of crashes are negative then, as everywhere else.

@@ -12,13 +12,13 @@ const LONGEST: u64 = 16 * 1024;
 
 /// The command of a shim: a program, and its leading arguments.
 #[derive(Debug, PartialEq)]
-pub(super) struct Target {
+pub(super) struct ShimTarget {
     pub(super) program: PathBuf,
     pub(super) args: Vec<OsString>,
 }
 
 /// The command of the shim at `path`, if it is one.
-pub(super) fn target(path: &Path, env: &Variables, cwd: &Path) -> Option<Target> {
+pub(super) fn target(path: &Path, env: &Variables, cwd: &Path) -> Option<ShimTarget> {
     if path.metadata().ok()?.len() > LONGEST {
         return None;
     }
@@ -128,7 +128,7 @@ fn resolve(
     folder: &Path,
     env: &Variables,
     cwd: &Path,
-) -> Option<Target> {
+) -> Option<ShimTarget> {
     let (program, args) = words.split_first()?;
     let program = if program == "%_prog%" {
         let beside = folder.join("node.exe");
@@ -148,7 +148,7 @@ fn resolve(
         return None;
     }
     let args: Option<Vec<OsString>> = args.iter().map(|word| expanded(word, folder)).collect();
-    (extension == "exe").then_some(Target {
+    (extension == "exe").then_some(ShimTarget {
         program,
         args: args?,
     })

@@ -27,7 +27,7 @@ use windows_sys::Win32::System::Threading::{
 
 use super::handle::{checked, make_inheritable, owned};
 use super::job::Job;
-use super::launch::Launch;
+use super::launch::WindowsLaunch;
 use super::pseudo_console::PseudoConsole;
 
 /// The console of a process.
@@ -43,7 +43,7 @@ pub(super) enum Console<'a> {
 }
 
 /// The streams of a process: stdin, stdout, stderr. Without an entry the console is meant.
-pub(super) type Streams<'a> = [Option<BorrowedHandle<'a>>; 3];
+pub(super) type StreamHandles<'a> = [Option<BorrowedHandle<'a>>; 3];
 
 /// A process that was started.
 #[derive(Debug)]
@@ -55,8 +55,8 @@ pub(super) struct Spawned {
 /// Starts a process. It is in the job, if there is one, before it executes anything, and inherits its streams and
 /// nothing else.
 pub(super) fn spawn(
-    launch: &Launch,
-    streams: Streams<'_>,
+    launch: &WindowsLaunch,
+    streams: StreamHandles<'_>,
     console: &Console<'_>,
     job: Option<&Job>,
 ) -> io::Result<Spawned> {
@@ -134,7 +134,7 @@ fn flags(console: &Console<'_>) -> u32 {
 }
 
 /// Streams are always set, because inherited ones may not be connected to our console.
-fn startup(streams: Streams<'_>) -> STARTUPINFOW {
+fn startup(streams: StreamHandles<'_>) -> STARTUPINFOW {
     let raw = |stream: Option<BorrowedHandle<'_>>| {
         stream.map_or(INVALID_HANDLE_VALUE, |stream| stream.as_raw_handle())
     };

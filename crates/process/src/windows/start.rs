@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::control::Control;
 use super::environment::Variables;
 use super::job::Job;
-use super::launch::Launch;
+use super::launch::WindowsLaunch;
 use super::pipe::{self, Direction};
 use super::pseudo_console::PseudoConsole;
 use super::spawn::{Console, Spawned, spawn};
@@ -32,11 +32,11 @@ pub(crate) async fn start(command: Command, supervisor: &Supervisor) -> Result<S
         return Err(Error::CwdMissing { cwd: command.cwd });
     }
     let env = Variables::new(command.env.clone());
-    let mut launch = Launch::plan(&command.program, &command.args, &env, &command.cwd)?;
+    let mut launch = WindowsLaunch::plan(&command.program, &command.args, &env, &command.cwd)?;
     if let Output::Pty { .. } = command.output {
         launch = inside(&launch, &command, supervisor, &env)?;
     }
-    let streams = Streams::open(&command).map_err(|source| Error::Stdio {
+    let streams = StreamEnds::open(&command).map_err(|source| Error::Stdio {
         program: command.program.clone(),
         source,
     })?;
@@ -67,21 +67,24 @@ pub(crate) async fn start(command: Command, supervisor: &Supervisor) -> Result<S
 /// The supervisor that starts the program within the terminal, because only there its stdout can be told apart from
 /// its stdin.
 fn inside(
-    launch: &Launch,
+    launch: &WindowsLaunch,
     command: &Command,
     supervisor: &Supervisor,
     env: &Variables,
-) -> Result<Launch, Error> {
-    let words = [OsStr::new(crate::SUPERVISE), OsStr::new(assist::INSIDE)];
+) -> Result<WindowsLaunch, Error> {
+    let words = [
+        OsStr::new(crate::command::SUPERVISE),
+        OsStr::new(assist::INSIDE),
+    ];
     let mut args: Vec<OsString> = words.map(OsStr::to_owned).into();
     // The file it stands for, but not what the command line makes of it: that is made there once more.
     args.push(super::find::find(&command.program, env, &launch.cwd)?.into());
     args.extend(command.args.iter().cloned());
-    Launch::plan(supervisor.executable.as_os_str(), &args, env, &command.cwd)
+    WindowsLaunch::plan(supervisor.executable.as_os_str(), &args, env, &command.cwd)
 }
 
 /// Our ends and the process's ends.
-struct Streams {
+struct StreamEnds {
     stdin: Option<Feeder>,
     stdout: Reader,
     stderr: Option<Reader>,
@@ -91,7 +94,7 @@ struct Streams {
     their_outputs: Option<(OwnedHandle, OwnedHandle)>,
 }
 
-impl Streams {
+impl StreamEnds {
     fn open(command: &Command) -> io::Result<Self> {
         let (stdin, their_stdin) = open_stdin(&command.stdin)?;
         let (stdout, their_stdout) = pipe::open(Direction::FromProcess)?;
@@ -116,7 +119,7 @@ impl Streams {
         })
     }
 
-    fn spawn(&self, launch: &Launch, job: &Job) -> io::Result<Spawned> {
+    fn spawn(&self, launch: &WindowsLaunch, job: &Job) -> io::Result<Spawned> {
         let outputs = self.their_outputs.as_ref();
         let streams = [
             Some(self.their_stdin.as_handle()),

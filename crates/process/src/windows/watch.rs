@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::assist::{self, Asking};
-use super::handle::{Event, exit_code, usage, wait_any};
+use super::handle::{WakeEvent, exit_code, usage, wait_any};
 use super::job::Job;
 use super::pseudo_console::PseudoConsole;
 use super::spawn::Spawned;
@@ -27,7 +27,7 @@ const VANISH: Duration = Duration::from_secs(1);
 
 /// Commands for the watcher.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Order {
+pub(super) enum WatcherCommand {
     /// Send Ctrl-Break to all processes, and kill them after the grace period.
     End(EndReason),
     /// Kill all processes at once, because the caller dropped the process.
@@ -37,19 +37,19 @@ pub(super) enum Order {
 /// The orders that were given, and the event that says so.
 #[derive(Debug)]
 pub(super) struct Orders {
-    event: Event,
-    given: Mutex<VecDeque<Order>>,
+    event: WakeEvent,
+    given: Mutex<VecDeque<WatcherCommand>>,
 }
 
 impl Orders {
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self {
-            event: Event::new()?,
+            event: WakeEvent::new()?,
             given: Mutex::default(),
         })
     }
 
-    pub(super) fn give(&self, order: Order) {
+    pub(super) fn give(&self, order: WatcherCommand) {
         let given = self.given.lock();
         given
             .unwrap_or_else(PoisonError::into_inner)
@@ -57,7 +57,7 @@ impl Orders {
         self.event.set();
     }
 
-    fn take(&self) -> Option<Order> {
+    fn take(&self) -> Option<WatcherCommand> {
         let given = self.given.lock();
         given.unwrap_or_else(PoisonError::into_inner).pop_front()
     }
@@ -85,7 +85,7 @@ pub(super) fn watch(watched: Watched) -> Finished {
         watched,
         started,
         end: None,
-        phase: Phase::Running { until },
+        phase: ProcessPhase::Running { until },
         ended_by: None,
         leaked: Vec::new(),
         asking: None,
@@ -98,7 +98,7 @@ struct Watch {
     started: Instant,
     /// How and when the main process ended.
     end: Option<(Status, Duration)>,
-    phase: Phase,
+    phase: ProcessPhase,
     ended_by: Option<EndReason>,
     leaked: Vec<Leak>,
     /// The assistant that sends Ctrl-Break.
@@ -106,7 +106,7 @@ struct Watch {
 }
 
 /// Where the process stands. A time that lies beyond all clocks never comes.
-enum Phase {
+enum ProcessPhase {
     /// The main process runs, and may do so until then.
     Running { until: Option<Instant> },
     /// All processes got Ctrl-Break; they are killed at this time.
@@ -118,7 +118,7 @@ enum Phase {
 /// Why the watcher woke up.
 enum Wake {
     Changed,
-    Ordered(Order),
+    Ordered(WatcherCommand),
     Deadline,
 }
 
@@ -128,11 +128,13 @@ impl Watch {
         while !self.is_over() {
             match self.wake(pause) {
                 Wake::Changed => {}
-                Wake::Ordered(Order::End(reason)) => self.terminate(reason),
-                Wake::Ordered(Order::Kill) => self.kill(),
+                Wake::Ordered(WatcherCommand::End(reason)) => self.terminate(reason),
+                Wake::Ordered(WatcherCommand::Kill) => self.kill(),
                 Wake::Deadline => match self.phase {
-                    Phase::Running { .. } => self.terminate(EndReason::TimedOut),
-                    Phase::Terminating { .. } | Phase::Lingering { .. } => self.kill(),
+                    ProcessPhase::Running { .. } => self.terminate(EndReason::TimedOut),
+                    ProcessPhase::Terminating { .. } | ProcessPhase::Lingering { .. } => {
+                        self.kill()
+                    }
                 },
             }
             if self.end.is_some() {
@@ -193,9 +195,9 @@ impl Watch {
         };
         let Ok(code) = exit_code(process) else { return };
         self.end = Some((status(code), self.started.elapsed()));
-        if matches!(self.phase, Phase::Running { .. }) {
+        if matches!(self.phase, ProcessPhase::Running { .. }) {
             let kill_at = Instant::now().checked_add(self.watched.limits.leak_grace);
-            self.phase = Phase::Lingering { kill_at };
+            self.phase = ProcessPhase::Lingering { kill_at };
         }
     }
 
@@ -206,8 +208,8 @@ impl Watch {
             return Wake::Ordered(order);
         }
         let deadline = match self.phase {
-            Phase::Running { until } => until,
-            Phase::Terminating { kill_at } | Phase::Lingering { kill_at } => kill_at,
+            ProcessPhase::Running { until } => until,
+            ProcessPhase::Terminating { kill_at } | ProcessPhase::Lingering { kill_at } => kill_at,
         };
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if left.is_some_and(|left| left.is_zero()) {
@@ -227,10 +229,10 @@ impl Watch {
 
     fn terminate(&mut self, reason: EndReason) {
         match self.phase {
-            Phase::Running { .. } => {
+            ProcessPhase::Running { .. } => {
                 self.ended_by = Some(reason);
                 let kill_at = Instant::now().checked_add(self.watched.limits.term_grace);
-                self.phase = Phase::Terminating { kill_at };
+                self.phase = ProcessPhase::Terminating { kill_at };
                 self.asking = assist::ask_to_end(&self.watched.assistant, &self.watched.job).ok();
                 // Processes that cannot get Ctrl-Break need no grace period.
                 if self.asking.is_none() {
@@ -238,8 +240,8 @@ impl Watch {
                 }
             }
             // It ended by itself; what it left behind had its time.
-            Phase::Lingering { .. } => self.kill(),
-            Phase::Terminating { .. } => {}
+            ProcessPhase::Lingering { .. } => self.kill(),
+            ProcessPhase::Terminating { .. } => {}
         }
     }
 

@@ -1,6 +1,6 @@
 //! Processes end to end: real programs under a real supervisor or in a real job, and nothing alive afterwards.
 //!
-//! `stories` are the same on every platform: their programs play scripts. The others tell of shells, signals and
+//! `stories` are the same on every platform: their programs play scripts. The others test shells, signals and
 //! `/proc`, which only Linux has all of.
 #![allow(clippy::disallowed_methods, reason = "the tests start drivers")]
 #![allow(clippy::unwrap_used, reason = "these are tests, helpers included")]

@@ -1,5 +1,6 @@
-//! Files below a folder that an agent, or the code under test, has written to. No link on the way is followed, and
-//! only regular files are opened: a link to any file of this machine, a pipe or a device may be there.
+//! Files below a folder that an agent, or the code under test, can write to. Links are not
+//! followed, and only regular files are opened: there may be a link to any file of this machine, a
+//! pipe or a device.
 
 use std::{
     ffi::OsString,
@@ -13,37 +14,37 @@ use camino::{Utf8Path, Utf8PathBuf};
 use super::dir;
 use crate::platform;
 
-/// A folder whose content is not trusted. Its files are reached through this type only.
+/// A folder with untrusted content. Its files are accessed only through this type.
 #[derive(Clone, Debug)]
 pub struct UntrustedDir {
     root: Utf8PathBuf,
 }
 
 impl UntrustedDir {
-    /// The folder itself is ours: links on the way to it are followed.
+    /// Wraps a folder. The folder itself is trusted: links in its own path are followed.
     pub fn new(root: impl Into<Utf8PathBuf>) -> UntrustedDir {
         UntrustedDir { root: root.into() }
     }
 
-    /// The path of the folder for a child process or a container, which resolves paths by itself. Joining a name to
-    /// it and opening the result in this process would follow links.
+    /// The path of the folder for a child process or a container, which resolves paths by itself.
+    /// Opening a joined path in this process would follow links.
     pub fn path_for_child(&self) -> &Utf8Path {
         &self.root
     }
 
-    /// Move the folder as a whole.
+    /// Moves the folder.
     pub fn move_to(&self, to: &Utf8Path) -> io::Result<()> {
         dir::rename(&self.root, to)
     }
 
-    /// Remove all that the folder holds.
+    /// Removes the content of the folder.
     pub fn clear(&self) -> io::Result<()> {
         dir::remove(&self.root)?;
         fs_err::create_dir(&self.root)
     }
 
-    /// Visit every entry below the folder with its path from there. A folder is entered if `visit` returns true. What
-    /// cannot be read is left out.
+    /// Visits every entry below the folder with its relative path. A folder is entered if `visit`
+    /// returns true. Unreadable entries are skipped.
     pub fn walk(&self, visit: &mut dyn FnMut(&Path, &fs::DirEntry) -> bool) {
         let mut open = vec![PathBuf::new()];
         while let Some(inner) = open.pop() {
@@ -60,7 +61,8 @@ impl UntrustedDir {
         }
     }
 
-    /// The paths of all files and links, with slashes and in order. Folders with these names are left out.
+    /// The paths of all files and links, with slashes and sorted. Folders with these names are
+    /// skipped.
     pub fn files(&self, without: &[&str]) -> Vec<String> {
         let mut found = Vec::new();
         self.walk(&mut |path, entry| {
@@ -75,7 +77,7 @@ impl UntrustedDir {
         found
     }
 
-    /// The content of a regular file of up to so many bytes.
+    /// The content of a regular file of up to `most` bytes.
     pub fn read(&self, path: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
         let file = self.open(path.as_ref())?;
         if file.metadata()?.len() > most {
@@ -86,7 +88,7 @@ impl UntrustedDir {
             return Err(io::Error::new(ErrorKind::FileTooLarge, message));
         }
         let mut bytes = Vec::new();
-        // It may grow while it is read.
+        // The file may grow while it is read.
         file.take(most).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
@@ -96,7 +98,7 @@ impl UntrustedDir {
         platform::names_beneath(self.root.as_std_path(), &parts(path.as_ref())?)
     }
 
-    /// Remove a file, a link itself, or a folder with all it holds, if it is there.
+    /// Removes a file, a link itself, or a folder with its content, if it exists.
     pub fn remove(&self, path: impl AsRef<Path>) -> io::Result<()> {
         let parts = parts(path.as_ref())?;
         let Some((_, folders)) = parts.split_last() else {
@@ -115,7 +117,7 @@ impl UntrustedDir {
         }
     }
 
-    /// Replaces the existing entry with a file. Links and files in the place of its directories are
+    /// Replaces the existing entry with a file. Links and files in place of its directories are
     /// removed.
     pub fn write(&self, path: impl AsRef<Path>, content: &[u8]) -> io::Result<()> {
         let path = path.as_ref();
@@ -135,7 +137,7 @@ impl UntrustedDir {
         fs_err::write(self.at(path), content)
     }
 
-    /// Replace the content of a regular file, which keeps its mode.
+    /// Replaces the content of a regular file, which keeps its mode.
     pub fn overwrite(&self, path: impl AsRef<Path>, content: &[u8]) -> io::Result<()> {
         let path = path.as_ref();
         if !self.metadata(path)?.is_file() {
@@ -144,7 +146,7 @@ impl UntrustedDir {
         fs_err::write(self.at(path), content)
     }
 
-    /// The state of a file, link or folder itself, to which no link leads.
+    /// The metadata of a file, link or folder itself, without following links.
     pub fn metadata(&self, path: impl AsRef<Path>) -> io::Result<Metadata> {
         let parts = parts(path.as_ref())?;
         let mut here = self.root.clone().into_std_path_buf();
@@ -167,7 +169,7 @@ impl UntrustedDir {
         self.root.as_std_path().join(path)
     }
 
-    /// Open a regular file.
+    /// Opens a regular file.
     pub fn open(&self, path: &Path) -> io::Result<File> {
         let file = platform::open_beneath(self.root.as_std_path(), &parts(path)?)?;
         if !file.metadata()?.is_file() {
@@ -177,7 +179,7 @@ impl UntrustedDir {
     }
 }
 
-/// The names that a path consists of; one that leads out of its folder has none.
+/// The components of a path; an error if it leads out of its folder.
 fn parts(path: &Path) -> io::Result<Vec<OsString>> {
     let mut parts = Vec::new();
     for part in path.components() {
@@ -246,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_written_in_the_place_of_links_and_never_through_them() {
+    fn file_replaces_links_and_is_not_written_through_them() {
         let (dir, beneath) = folders();
         for path in [
             "file",
@@ -265,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn the_state_of_a_file_behind_a_link_is_not_told() {
+    fn metadata_of_a_file_behind_a_link_is_refused() {
         let (_dir, beneath) = folders();
         assert!(beneath.metadata("real/file").unwrap().is_file());
         assert!(beneath.metadata("file").unwrap().is_symlink());

@@ -1,5 +1,5 @@
-//! Folders as wholes: copying, moving, removing, walking. Symbolic links are taken as links,
-//! never followed, and names may be any bytes.
+//! Operations on directories: copying, moving, removing, walking. Symbolic links are never
+//! followed, and names may be any bytes.
 
 use std::{
     io::{ErrorKind, Read, Result, Write},
@@ -14,13 +14,13 @@ use tempfile::NamedTempFile;
 
 use crate::{fs::hex, platform};
 
-/// Copy the folder `from` to `to`: files with their modes, links as links.
-/// Sockets, pipes and devices are left out: they mean nothing in a copy.
+/// Copies the directory `from` to `to`: files with their modes, links as links. Sockets, pipes and
+/// devices are skipped.
 pub fn copy(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
     copy_where(from.as_ref(), to.as_ref(), &|_| true)
 }
 
-/// Copy as [`copy`] does, leaving out what `keep` refuses by its path.
+/// Copies like [`copy`], without paths that `keep` refuses.
 pub fn copy_where(from: &Path, to: &Path, keep: &dyn Fn(&Path) -> bool) -> Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
@@ -32,7 +32,7 @@ pub fn copy_where(from: &Path, to: &Path, keep: &dyn Fn(&Path) -> bool) -> Resul
         let target = to.join(entry.file_name());
         let kind = entry.file_type()?;
         if !kind.is_dir() && target.symlink_metadata().is_ok_and(|old| old.is_symlink()) {
-            // An existing entry is replaced, not written through.
+            // An existing link is replaced, not written through.
             fs::remove_file(&target)?;
         }
         if kind.is_dir() {
@@ -46,9 +46,9 @@ pub fn copy_where(from: &Path, to: &Path, keep: &dyn Fn(&Path) -> bool) -> Resul
     Ok(())
 }
 
-/// Copies the files of `from` over the directory `to`: no link is followed, and a file is replaced
+/// Copies the files of `from` over the directory `to`. No link is followed, and a file is replaced
 /// by a directory.
-pub fn lay_over(from: &Path, to: &Path) -> Result<()> {
+pub fn copy_over(from: &Path, to: &Path) -> Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let target = to.join(entry.file_name());
@@ -59,7 +59,7 @@ pub fn lay_over(from: &Path, to: &Path) -> Result<()> {
                 remove_one(&target)?;
                 fs::create_dir(&target)?;
             }
-            lay_over(&entry.path(), &target)?;
+            copy_over(&entry.path(), &target)?;
         } else if kind.is_file() {
             remove_one(&target)?;
             fs::copy(entry.path(), &target)?;
@@ -68,7 +68,7 @@ pub fn lay_over(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Remove a file, a link or a folder, if it is there.
+/// Removes a file, a link or a directory, if it exists.
 fn remove_one(path: &Path) -> Result<()> {
     match path.symlink_metadata() {
         Ok(about) if about.is_dir() => remove(path),
@@ -77,7 +77,7 @@ fn remove_one(path: &Path) -> Result<()> {
     }
 }
 
-/// Move `from` to `to`, also from one file system to another.
+/// Moves `from` to `to`, also between file systems.
 pub fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
     let (from, to) = (from.as_ref(), to.as_ref());
     match platform::rename(from, to) {
@@ -94,7 +94,7 @@ pub fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
     }
 }
 
-/// Give a folder and all it holds to another user; links themselves, not what they point to.
+/// Changes the owner of a directory and its content; links themselves, not their targets.
 pub fn give(root: &Path, owner: u32) -> Result<()> {
     platform::give(root, owner)?;
     if root.symlink_metadata()?.is_dir() {
@@ -123,7 +123,8 @@ pub fn open_to_all(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Take set-user-id and set-group-id from all files below a folder: they came out of a container.
+/// Removes set-user-id and set-group-id from all files below a directory that came from a
+/// container.
 pub fn remove_special_modes(root: &Path) -> Result<()> {
     walk(root, &mut |folder| {
         for entry in fs::read_dir(folder)? {
@@ -138,12 +139,12 @@ pub fn remove_special_modes(root: &Path) -> Result<()> {
     })
 }
 
-/// Remove a folder with all it holds, also what its owner made read-only; it may be gone already.
+/// Removes a directory with its content, including read-only files, if it exists.
 pub fn remove(path: impl AsRef<Path>) -> Result<()> {
     platform::remove(path.as_ref())
 }
 
-/// Visit `folder` and every folder below it; each is visited before it is read.
+/// Visits `folder` and all directories below it; each is visited before it is read.
 fn walk(folder: &Path, visit: &mut dyn FnMut(&Path) -> Result<()>) -> Result<()> {
     visit(folder)?;
     for entry in fs::read_dir(folder)? {
@@ -156,8 +157,8 @@ fn walk(folder: &Path, visit: &mut dyn FnMut(&Path) -> Result<()>) -> Result<()>
 }
 
 /// The time of the last change in a directory: of a file, or of the list of a directory. `.git` at
-/// its top is ignored, because reading a repository already writes there; disappeared files are
-/// ignored too. The time is the change time, which programs cannot set.
+/// the top is ignored, because reading a repository already writes there; removed files are
+/// ignored, too. It is the change time, which programs cannot set.
 pub fn newest_change(root: &Path) -> Option<SystemTime> {
     let own = root.join(".git");
     let mut folders = vec![root.to_owned()];
@@ -179,7 +180,7 @@ pub fn newest_change(root: &Path) -> Option<SystemTime> {
     Some(newest)
 }
 
-/// The SHA-256 of what a folder holds: names, contents, and what can be executed.
+/// The SHA-256 of a directory's content: names, contents, and executable bits.
 pub fn hash(root: &Path) -> Result<String> {
     let mut files = Vec::new();
     walk(root, &mut |folder| {
@@ -215,6 +216,16 @@ pub fn hash(root: &Path) -> Result<String> {
     Ok(hex(&hash.finalize()))
 }
 
+/// The SHA-256 of a file or of the content of a directory; `unreadable` if it cannot be read.
+pub fn digest(path: &Utf8Path) -> String {
+    let hash = if path.is_dir() {
+        hash(path.as_std_path())
+    } else {
+        hash_file(path)
+    };
+    hash.unwrap_or_else(|_| "unreadable".to_owned())
+}
+
 /// The SHA-256 of a file of any size, in hexadecimal digits.
 pub fn hash_file(path: &Utf8Path) -> Result<String> {
     let mut file = fs::File::open(path)?;
@@ -228,27 +239,27 @@ pub fn hash_file(path: &Utf8Path) -> Result<String> {
     }
 }
 
-/// Write a file so that it is either there whole or not at all, also after a power cut.
+/// Writes a file atomically and durably.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
     write_part(path, bytes)?;
     platform::sync_folder(folder_of(path))
 }
 
-/// The folder that a file is in; a bare name is in the working directory.
+/// The directory of a file; the working directory for a plain name.
 fn folder_of(path: &Path) -> &Path {
     let parent = path.parent().filter(|parent| *parent != Path::new(""));
     parent.unwrap_or(Path::new("."))
 }
 
-/// Write a file whole, whose name a power cut may take away until another one of the same folder is written
-/// [`write_atomically`].
+/// Writes a file atomically. Its name may be lost in a power cut until another file of the same
+/// directory is written with [`write_atomically`].
 pub fn write_part(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut file = NamedTempFile::new_in(folder_of(path))?;
     file.write_all(bytes)?;
     persist(file, path)
 }
 
-/// Give a temporary file of the same file system its name, in the manner of [`write_part`].
+/// Renames a temporary file of the same file system, like [`write_part`].
 pub fn persist(file: NamedTempFile, path: &Path) -> Result<()> {
     platform::set_mode(file.path(), 0o644)?;
     file.as_file().sync_data()?;
@@ -271,7 +282,7 @@ pub fn subdirs(parent: &Utf8Path) -> Vec<Utf8PathBuf> {
     found
 }
 
-/// Makes a shared file system ask its server about a directory instead of trusting its cache.
+/// Makes a shared file system query its server about a directory instead of using its cache.
 ///
 /// NFS revalidates when a directory is opened. A missing directory is reported by the caller's next access.
 pub fn revalidate(dir: &Utf8Path) {
@@ -282,10 +293,29 @@ pub fn revalidate(dir: &Utf8Path) {
 mod tests {
     use super::*;
 
-    // Modes are Unix's.
     #[cfg(unix)]
     #[test]
-    fn a_copy_keeps_links_modes_and_odd_names() {
+    fn files_that_leave_a_container_lose_special_modes_and_links_are_not_followed() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let inside = dir.path().join("inside");
+        fs::create_dir_all(inside.join("sub")).unwrap();
+        let paths = [inside.join("sub/program"), dir.path().join("outside")];
+        for path in &paths {
+            fs::write(path, "x").unwrap();
+            fs::set_permissions(path, std::fs::Permissions::from_mode(0o6755)).unwrap();
+        }
+        std::os::unix::fs::symlink(&paths[1], inside.join("link")).unwrap();
+        std::os::unix::fs::symlink("/", inside.join("root")).unwrap();
+        remove_special_modes(&inside).unwrap();
+        let modes = paths.map(|path| path.metadata().unwrap().permissions().mode() & 0o7777);
+        assert_eq!(modes, [0o755, 0o6755]);
+    }
+
+    // File modes exist on Unix only.
+    #[cfg(unix)]
+    #[test]
+    fn copy_keeps_links_modes_and_unusual_names() {
         use std::os::unix::{ffi::OsStrExt, fs::PermissionsExt};
         let dir = tempfile::tempdir().unwrap();
         let (from, to) = (dir.path().join("from"), dir.path().join("to"));
@@ -314,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_copied_and_not_what_it_leads_to() {
+    fn links_are_copied_as_links() {
         let dir = tempfile::tempdir().unwrap();
         let (from, to) = (dir.path().join("from"), dir.path().join("to"));
         std::fs::create_dir_all(from.join("sub")).unwrap();
@@ -328,13 +358,13 @@ mod tests {
 
     #[cfg(windows)]
     #[test]
-    fn what_is_held_for_a_moment_is_removed_a_moment_later() {
+    fn briefly_locked_file_is_removed_after_a_retry() {
         use std::os::windows::fs::OpenOptionsExt;
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("folder");
         std::fs::create_dir(&folder).unwrap();
         std::fs::write(folder.join("file"), "x").unwrap();
-        // A virus scanner shares nothing.
+        // Like a virus scanner, without sharing.
         let mut options = std::fs::OpenOptions::new();
         let held = options
             .read(true)
@@ -351,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn removing_takes_what_was_made_read_only_and_what_is_gone() {
+    fn read_only_and_missing_directories_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let locked = dir.path().join("locked");
         std::fs::create_dir_all(locked.join("in")).unwrap();

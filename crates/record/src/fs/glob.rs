@@ -74,11 +74,11 @@ pub enum IgnoreSyntax {
 /// An ignore file.
 #[derive(Clone, Debug, Default)]
 pub struct Ignore {
-    rules: Vec<Rule>,
+    rules: Vec<GlobRule>,
 }
 
 #[derive(Clone, Debug)]
-struct Rule {
+struct GlobRule {
     matcher: GlobMatcher,
     is_exception: bool,
 }
@@ -109,7 +109,8 @@ impl Ignore {
     pub fn has(&self, path: &str) -> bool {
         let ends = path.match_indices('/').map(|(at, _)| at);
         let prefixes: Vec<&str> = ends.chain([path.len()]).map(|end| &path[..end]).collect();
-        let matches = |rule: &&Rule| prefixes.iter().any(|prefix| rule.matcher.is_match(prefix));
+        let matches =
+            |rule: &&GlobRule| prefixes.iter().any(|prefix| rule.matcher.is_match(prefix));
         let last = self.rules.iter().rev().find(matches);
         last.is_some_and(|rule| !rule.is_exception)
     }
@@ -120,7 +121,7 @@ impl Ignore {
     }
 }
 
-fn rule(line: &str, syntax: IgnoreSyntax) -> Result<Rule, globset::Error> {
+fn rule(line: &str, syntax: IgnoreSyntax) -> Result<GlobRule, globset::Error> {
     let (is_exception, line) = match line.strip_prefix('!') {
         Some(rest) => (true, rest.trim_start()),
         None => (false, line),
@@ -131,7 +132,7 @@ fn rule(line: &str, syntax: IgnoreSyntax) -> Result<Rule, globset::Error> {
     } else {
         compile(line)?
     };
-    Ok(Rule {
+    Ok(GlobRule {
         matcher,
         is_exception,
     })

@@ -37,7 +37,7 @@ pub fn lock_dir(dir: &Utf8Path) -> Result<File> {
     Err(Error::new(ErrorKind::ResourceBusy, reason))
 }
 
-/// Whether a living process holds the lock of a directory.
+/// Whether a live process holds the lock of a directory.
 ///
 /// A directory without a lock file counts as locked: either it is being created, or it is not ours.
 pub fn is_locked(dir: &Utf8Path) -> bool {

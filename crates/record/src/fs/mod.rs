@@ -1,7 +1,9 @@
-//! Files and directories: copying, locking, naming, and reading what an agent wrote without following links.
+//! Files and directories: copying, locking, naming, and reading files of an agent without following
+//! links.
 
 pub mod beneath;
 pub mod dir;
+pub mod expand;
 pub mod glob;
 mod lock;
 mod name;

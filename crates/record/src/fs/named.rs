@@ -1,5 +1,5 @@
-//! Files that a test case names: they lie in its folder (or in the workspace) and nowhere else,
-//! also when a symlink says otherwise.
+//! Files that a test case names: they must be in its folder (or in the workspace), even through
+//! symlinks.
 
 use std::io;
 
@@ -10,31 +10,31 @@ use crate::platform;
 /// Why a named file is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum PathError {
-    /// It is written in a way that could lead out of the folder.
+    /// The path could lead out of the folder.
     #[error("{0}")]
     Written(&'static str),
     /// A symlink leads out of the folder.
-    #[error("it leads out of {folder} through a symlink")]
+    #[error("it is a symlink to a file outside of {folder}")]
     Escapes {
-        /// The folder it should stay in.
+        /// The folder.
         folder: Utf8PathBuf,
     },
-    /// It is not there.
-    #[error("there is no such file in {folder}")]
+    /// The file does not exist.
+    #[error("file not found in {folder}")]
     Missing {
-        /// The folder where it was looked for.
+        /// The folder.
         folder: Utf8PathBuf,
     },
-    /// It is something else than a file.
+    /// It is not a regular file.
     #[error("it is not a regular file")]
     NotAFile,
-    /// The system says no.
-    #[error("it cannot be read: {0}")]
+    /// The file is not readable.
+    #[error("cannot read it: {0}")]
     Io(io::Error),
 }
 
-/// The path from the root, without `.` in it: agents and evaluators work in other folders, and
-/// what a test case names has to be found from there.
+/// An absolute path without `.`: agents and evaluators run in other folders, where relative paths
+/// of a test case would be wrong.
 pub fn absolute(path: &Utf8Path) -> Utf8PathBuf {
     let named = if path.as_str().is_empty() {
         Utf8Path::new(".")
@@ -44,8 +44,8 @@ pub fn absolute(path: &Utf8Path) -> Utf8PathBuf {
     camino::absolute_utf8(named).unwrap_or_else(|_| path.to_owned())
 }
 
-/// Whether `path` is relative and stays below where it starts, judged by its text alone.
-/// Backslashes count as separators, so that a test case means the same on every system.
+/// Checks that `path` is relative and does not leave its start, by its text only. Backslashes are
+/// separators, so that a test case means the same on every system.
 pub fn check_written(path: &str) -> Result<(), PathError> {
     let mut parts = path.split(['/', '\\']);
     if path.is_empty() {
@@ -61,7 +61,7 @@ pub fn check_written(path: &str) -> Result<(), PathError> {
     }
 }
 
-/// The real path of the file `path` in `folder`.
+/// The canonical path of the file `path` in `folder`.
 pub fn file_in(folder: &Utf8Path, path: &str) -> Result<Utf8PathBuf, PathError> {
     check_written(path)?;
     let folder = if folder.as_str().is_empty() {
@@ -92,7 +92,7 @@ pub fn file_in(folder: &Utf8Path, path: &str) -> Result<Utf8PathBuf, PathError> 
     }
 }
 
-/// The same, with what is wrong in words.
+/// The same, with the error as text.
 pub fn file_beside(folder: &Utf8Path, path: &str) -> Result<Utf8PathBuf, String> {
     file_in(folder, path).map_err(|error| error.to_string())
 }

@@ -1,5 +1,5 @@
-//! A name that leads to the newest of several folders: a symbolic link, or where that needs rights that we do not
-//! have, a file that holds the path it leads to.
+//! A name for the newest of several folders: a symbolic link, or without the required privileges a
+//! file with the target path.
 
 use std::{
     io,
@@ -10,14 +10,14 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::platform::{canonical, link, rename};
 
-/// The longest path that such a file holds.
+/// The maximum length of a path in such a file.
 const LONGEST: u64 = 4096;
 
-/// Let `pointer` lead to `target`, a path relative to where it is, wherever it led before.
+/// Points `pointer` to `target`, a path relative to it.
 pub fn point(pointer: &Path, target: &Path, fresh: &Path) -> io::Result<()> {
     link(target, fresh)?;
     if cfg!(windows) {
-        // A link to a folder takes no other's place.
+        // A link to a folder cannot replace another.
         unpoint(pointer);
     }
     let named = rename(fresh, pointer);
@@ -33,7 +33,7 @@ pub fn unpoint(pointer: &Path) {
     let _ = std::fs::remove_file(pointer).or_else(|_| std::fs::remove_dir(pointer));
 }
 
-/// Where a pointer leads, whether anything is there or not; `None` when it is none.
+/// The target of a pointer, whether it exists or not; `None` if it is not a pointer.
 pub fn target(pointer: &Path) -> Option<PathBuf> {
     let about = pointer.symlink_metadata().ok()?;
     let parent = pointer.parent()?;
@@ -45,7 +45,7 @@ pub fn target(pointer: &Path) -> Option<PathBuf> {
     Some(parent.join(text))
 }
 
-/// The real path of a folder that may be named by a pointer.
+/// The canonical path of a folder that may be given by a pointer.
 pub fn real_folder(path: &Utf8Path) -> io::Result<Utf8PathBuf> {
     let led = target(path.as_std_path()).filter(|target| target.is_dir());
     let led = led.and_then(|target| Utf8PathBuf::try_from(target).ok());
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pointer_leads_to_the_newest_folder_until_it_is_removed() {
+    fn pointer_leads_to_the_newest_folder_until_it_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let root = Utf8Path::from_path(dir.path()).unwrap();
         let pointer = root.join("latest");

@@ -1,11 +1,13 @@
-//! The one mapping from a failed model call to an [`Outcome`], by its HTTP status and its error words.
-//! Adapters use it for the words of their CLIs, the gateway's account for the calls that the gateway saw.
+//! The only mapping from a failed model call to an [`Outcome`], by its HTTP status and its error
+//! words. Adapters use it for the messages of their CLIs, the gateway for the calls that it
+//! observes.
 
 use std::ops::RangeInclusive;
 
 use super::Outcome;
 
-/// Outcomes by status. The first match counts; other statuses refuse the request itself.
+/// Outcomes by status. The first match is used; other statuses mean that the request itself was
+/// refused.
 const BY_STATUS: &[(RangeInclusive<u16>, Outcome)] = &[
     (401..=401, Outcome::Auth),
     (402..=402, Outcome::Quota),
@@ -17,7 +19,7 @@ const BY_STATUS: &[(RangeInclusive<u16>, Outcome)] = &[
     (500..=599, Outcome::Network),
 ];
 
-/// Words of a used-up quota. Providers send them with several statuses.
+/// Words of an exhausted quota. Providers send them with several statuses.
 const QUOTA: &[&str] = &[
     "insufficient_quota",
     "exceeded your current quota",
@@ -34,10 +36,10 @@ const QUOTA: &[&str] = &[
     "insufficient credits",
 ];
 
-/// Words that make a limit temporary although it is called a quota, as Gemini does.
+/// Words that indicate a temporary limit although it is called a quota, as in Gemini.
 const RETRY_SOON: &[&str] = &["please retry in", "retrydelay"];
 
-/// Words of an overloaded provider. A generic server error may carry them.
+/// Words of an overloaded provider, also with a generic server error.
 const OVERLOADED: &[&str] = &[
     "overloaded",
     "service unavailable",
@@ -46,7 +48,7 @@ const OVERLOADED: &[&str] = &[
     "at capacity",
 ];
 
-/// Words of refused credentials that also come with status 400.
+/// Words of refused credentials, also with status 400.
 const BAD_CREDENTIALS: &[&str] = &[
     "authentication_failed",
     "authentication_error",
@@ -112,7 +114,9 @@ const NETWORK: &[&str] = &[
     "stream disconnected",
     "stream ended without a finish reason",
     "transport_error",
-    // Answers that are not the JSON that the API promises.
+    // Answers that are not the JSON of the API.
+    "malformed response",
+    "could not parse message into json",
     "incomplete json segment",
     "is not valid json",
     "in json at position",
@@ -123,7 +127,7 @@ const NETWORK: &[&str] = &[
     "jsondecodeerror",
 ];
 
-/// Words where there is no status, in the order in which they count.
+/// Words without a status, in order of precedence.
 const BY_WORDS: &[(&[&str], Outcome)] = &[
     (QUOTA, Outcome::Quota),
     (RATE_LIMIT, Outcome::RateLimit),
@@ -133,13 +137,20 @@ const BY_WORDS: &[(&[&str], Outcome)] = &[
 ];
 
 /// Words before a status in messages of CLIs.
-const BEFORE_STATUS: &[&str] = &["api error: ", "api error (", "error code: ", "status code "];
+const BEFORE_STATUS: &[&str] = &[
+    "api error: ",
+    "api error (",
+    "request rejected (",
+    "error code: ",
+    "status code ",
+];
 
 /// The outcome of a failed model call.
 ///
-/// `words` are the error words of the provider or the CLI, never those of a model. `None` means that the provider
-/// refused this request itself, or that the words do not describe a failed call. The status decides, with three
-/// exceptions: a used-up quota, refused credentials and an overload are known by their words behind a less exact status.
+/// `words` are the error words of the provider or the CLI, never those of a model. `None` means
+/// that the provider refused this request itself, or that the words do not describe a failed call.
+/// The status decides, with three exceptions: words of an exhausted quota, refused credentials and
+/// an overload take precedence over a less exact status.
 pub fn provider_failure(status: Option<u16>, words: &str) -> Option<Outcome> {
     let words = words.to_lowercase();
     let contains = |any: &[&str]| any.iter().any(|word| words.contains(word));
@@ -160,7 +171,7 @@ pub fn provider_failure(status: Option<u16>, words: &str) -> Option<Outcome> {
     }
 }
 
-/// A quota per minute is a rate limit: the provider says when to retry.
+/// A quota per minute is a rate limit: the provider reports when to retry.
 fn quota(contains: &dyn Fn(&[&str]) -> bool) -> Outcome {
     if contains(RETRY_SOON) && !contains(&["perday", "per day"]) {
         Outcome::RateLimit
@@ -224,6 +235,10 @@ mod tests {
                 "You exceeded your current quota, please check your plan and billing details",
             ),
             (Some(429), "insufficient_quota"),
+            (
+                None,
+                "API Error: Request rejected (429) · You exceeded your current quota",
+            ),
             (Some(403), "Quota exceeded"),
             (
                 Some(400),
@@ -248,7 +263,7 @@ mod tests {
         let rows = [
             (Some(429), ""),
             (Some(429), "Rate limit reached; see your api key"),
-            // OpenAI's advice names the billing page.
+            // OpenAI's message refers to the billing page.
             (
                 Some(429),
                 "Rate limit reached. Add a payment method at https://platform.openai.com/account/billing",
@@ -260,6 +275,7 @@ mod tests {
             ),
             (Some(429), "too many concurrent calls with this key"),
             (None, "rate_limit"),
+            (None, "API Error: Request rejected (429) · Slow down"),
             (None, "litellm.RateLimitError"),
             (None, "You've hit your limit · resets 9pm (UTC)"),
             (None, "You’ve hit your usage limit. Try again at 3:05 PM."),
@@ -278,6 +294,10 @@ mod tests {
             (Some(500), "overloaded_error"),
             (None, "Overloaded"),
             (None, "API Error: 529 busy"),
+            (
+                None,
+                "API Error: 503 Service temporarily unavailable. Check your inference gateway",
+            ),
             (None, "API Error: Repeated 529 Overloaded errors"),
             (Some(200), "overloaded_error"),
         ];
@@ -300,6 +320,13 @@ mod tests {
                 "API Error: Unexpected token '<', \"<html>\" is not valid JSON",
             ),
             (None, "API Error: Unexpected end of JSON input"),
+            (None, "API Error: JSON Parse error: Unrecognized token '<'"),
+            (None, "API Error: Failed to parse JSON"),
+            (
+                None,
+                "API Error: API returned an empty or malformed response (HTTP 200)",
+            ),
+            (None, "Could not parse message into JSON: {not json"),
         ];
         check(&rows, Some(Outcome::Network));
     }

@@ -1,7 +1,7 @@
-//! When a process began, which tells it from a later one with the same number.
+//! The start time of a process, which distinguishes it from a later one with the same pid.
 
-/// The space of process numbers of this machine and when the process with this number began, in words and numbers that
-/// fit nothing else; `None` when there is no such process, or none that we may ask about.
+/// The pid namespace of this machine and the start time of a process, as unique values; `None` if
+/// there is no such process, or no permission to query it.
 pub fn birth(pid: u32) -> Option<(String, u64)> {
     sys::birth(pid)
 }
@@ -10,7 +10,7 @@ pub fn birth(pid: u32) -> Option<(String, u64)> {
 mod sys {
     pub(super) fn birth(pid: u32) -> Option<(String, u64)> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // A name may hold anything, also parentheses.
+        // A name may contain anything, including parentheses.
         let (_, fields) = stat.rsplit_once(')')?;
         let mut fields = fields.split_whitespace();
         if matches!(fields.next()?, "Z" | "X") {
@@ -27,7 +27,8 @@ mod sys {
 mod sys {
     use std::mem::size_of;
 
-    /// There are no spaces of process numbers, and times are of the calendar, so that a restart is told apart, too.
+    /// There are no pid namespaces, and times are absolute, so that a restart of the machine is
+    /// distinguished, too.
     pub(super) fn birth(pid: u32) -> Option<(String, u64)> {
         let about = about(i32::try_from(pid).ok()?)?;
         let at = about.pbi_start_tvsec * 1_000_000 + about.pbi_start_tvusec;
@@ -35,19 +36,19 @@ mod sys {
         is_alive.then(|| (space(), at))
     }
 
-    /// The machine itself: its name may be another's, but its processes began at other microseconds.
+    /// The machine: its name may not be unique, but the start times of its processes are.
     fn space() -> String {
         let about = rustix::system::uname();
         format!("macos {}", about.nodename().to_string_lossy())
     }
 
-    #[expect(unsafe_code, reason = "there is no safe call for it")]
+    #[expect(unsafe_code, reason = "there is no safe API")]
     fn about(pid: i32) -> Option<libc::proc_bsdinfo> {
         let size = i32::try_from(size_of::<libc::proc_bsdinfo>()).ok()?;
-        // SAFETY: all zeros is a valid value of this plain structure.
+        // SAFETY: all zeros is a valid value of this plain struct.
         let mut about: libc::proc_bsdinfo = unsafe { std::mem::zeroed() };
         let place = (&raw mut about).cast();
-        // SAFETY: the place is of the size that is said, and is written to only during the call.
+        // SAFETY: the buffer has the given size and is written only during the call.
         let written = unsafe { libc::proc_pidinfo(pid, libc::PROC_PIDTBSDINFO, 0, place, size) };
         (written == size).then_some(about)
     }
@@ -65,10 +66,11 @@ mod sys {
         },
     };
 
-    /// There are no spaces of process numbers, and times are of the calendar, so that a restart is told apart, too.
-    #[expect(unsafe_code, reason = "there is no safe call for it")]
+    /// There are no pid namespaces, and times are absolute, so that a restart of the machine is
+    /// distinguished, too.
+    #[expect(unsafe_code, reason = "there is no safe API")]
     pub(super) fn birth(pid: u32) -> Option<(String, u64)> {
-        // SAFETY: it takes plain values.
+        // SAFETY: the arguments are plain values.
         let handle = unsafe { OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, 0, pid) };
         if handle.is_null() {
             return None;
@@ -82,7 +84,7 @@ mod sys {
         let (mut began, mut ended, mut kernel, mut user) = (none(), none(), none(), none());
         let mut code = 0;
         let handle = process.as_raw_handle();
-        // SAFETY: the handle is open, and all places are of the right kind and live until the call ends.
+        // SAFETY: the handle is open, and all buffers have the right type and outlive the call.
         let asked = unsafe {
             GetExitCodeProcess(handle, &raw mut code) != 0
                 && GetProcessTimes(
@@ -99,12 +101,12 @@ mod sys {
         is_alive.then(|| (space(), at))
     }
 
-    /// The machine itself: its name may be another's, but its processes began at other instants.
-    #[expect(unsafe_code, reason = "there is no safe call for it")]
+    /// The machine: its name may not be unique, but the start times of its processes are.
+    #[expect(unsafe_code, reason = "there is no safe API")]
     fn space() -> String {
         let mut name = [0_u16; 256];
         let mut length = 256;
-        // SAFETY: the place has the room that is said, and the length is written to during the call only.
+        // SAFETY: the buffer has the given size, and the length is written only during the call.
         let asked = unsafe {
             GetComputerNameExW(ComputerNameDnsHostname, name.as_mut_ptr(), &raw mut length)
         };
@@ -121,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_living_have_a_birth_and_nobody_has_none() {
+    fn only_live_processes_have_a_start_time() {
         let own = birth(std::process::id()).unwrap();
         assert_eq!(birth(std::process::id()), Some(own));
         assert_eq!(birth(u32::MAX - 1), None);

@@ -1,11 +1,11 @@
-//! The ways to an engine of this machine: its socket, or on Windows its pipe.
+//! Connections to a container engine of this machine: its socket, or on Windows its named pipe.
 
 #[cfg(unix)]
 pub use unix::{Connection, connect, listens, standard_streams};
 #[cfg(windows)]
 pub use windows::{Connection, connect, listens, standard_streams};
 
-/// Whether the `ssh` of this system leads a socket here to one there; else it is a port here.
+/// Whether this system's `ssh` can forward a local socket; otherwise it forwards a port.
 pub const SSH_MAKES_SOCKETS: bool = cfg!(unix);
 
 /// The prefix of addresses of local engines.
@@ -28,7 +28,7 @@ mod unix {
         std::os::unix::net::UnixStream::connect(socket).is_ok()
     }
 
-    /// Connect.
+    /// Connects to the engine.
     pub async fn connect(socket: &Path) -> io::Result<Connection> {
         UnixStream::connect(socket).await
     }
@@ -57,7 +57,7 @@ mod windows {
     };
     use windows_sys::Win32::Foundation::ERROR_PIPE_BUSY;
 
-    /// How often and how long to wait while all ends of a pipe are taken.
+    /// The number of attempts and the wait while all instances of a pipe are busy.
     const TRIES: u32 = 100;
     const PAUSE: Duration = Duration::from_millis(20);
 
@@ -65,12 +65,12 @@ mod windows {
     #[derive(Debug)]
     pub struct Connection(NamedPipeClient);
 
-    /// Whether there is a pipe: it disappears with its server.
+    /// Whether the pipe exists: it disappears with its server.
     pub fn listens(pipe: &Path) -> bool {
         pipe.exists()
     }
 
-    /// Connect.
+    /// Connects to the engine.
     pub async fn connect(pipe: &Path) -> io::Result<Connection> {
         let busy = Some(ERROR_PIPE_BUSY.cast_signed());
         for _ in 0..TRIES {
@@ -111,7 +111,7 @@ mod windows {
             Pin::new(&mut self.0).poll_flush(context)
         }
 
-        /// Pipes have no end of one direction. Engines take an empty message for it.
+        /// Pipes cannot be closed in one direction. Engines interpret an empty message as the end.
         fn poll_shutdown(
             mut self: Pin<&mut Self>,
             context: &mut Context<'_>,

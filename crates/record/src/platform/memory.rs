@@ -1,5 +1,4 @@
-//! How many processes were killed for want of memory among those whom the kernel counts together with us: a job of a
-//! cluster, or a service with a limit.
+//! The number of OOM kills in our own cgroup: a job of a cluster, or a service with a limit.
 
 use proctor_process::oom_kills_in;
 
@@ -10,8 +9,8 @@ pub fn oom_kills() -> Option<u64> {
     files(&groups).into_iter().find_map(read)
 }
 
-/// The files that count for us: `0::/job_7` is a group of version 2, `4:memory:/job_7` one of version 1. The group at the
-/// root is the whole machine's.
+/// The counter files of our cgroup: `0::/job_7` is version 2, `4:memory:/job_7` is version 1. The
+/// root cgroup is the whole machine and is ignored.
 fn files(groups: &str) -> Vec<String> {
     let file = |line: &str| {
         let mut parts = line.splitn(3, ':').skip(1);
@@ -32,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_of_both_versions_are_known_and_the_whole_machine_is_none() {
+    fn cgroups_of_both_versions_are_found() {
         let found = files("0::/system.slice/job_7/step_batch\n");
         assert_eq!(
             found,

@@ -1,5 +1,5 @@
 //! Differences between Linux, macOS and Windows, each with its own name. The rest of the crate
-//! calls the same function everywhere ([why](../../../../docs/dev/design/platforms.md)).
+//! calls the same function on all platforms ([why](../../../../docs/dev/design/platforms.md)).
 
 #[cfg(unix)]
 #[path = "unix.rs"]
@@ -13,6 +13,7 @@ pub const REMOVES_WHAT_IS_OPEN: bool = cfg!(unix);
 
 mod birth;
 pub mod engine;
+mod file_watch;
 mod folder_watch;
 mod memory;
 mod retry;
@@ -21,7 +22,8 @@ mod shell;
 mod text;
 
 pub use birth::birth;
-pub use folder_watch::{FolderEvent, FolderWatch, Watched};
+pub use file_watch::FileWatch;
+pub use folder_watch::FolderWatch;
 pub use memory::oom_kills;
 pub use retry::{remove, rename};
 pub use search::{environment_name, find_program, is_executable, is_same_name, variable};

@@ -1,8 +1,8 @@
-//! Removing and renaming files that another process may hold for a moment: a virus scanner, an
-//! indexer, or a dying process. This matters on Windows only.
+//! Removes and renames files that another process may hold briefly: a virus scanner, an indexer, or
+//! a dying process. This matters on Windows only.
 
 use std::fmt::Display;
-// Not `fs_err`: its errors hide the number by which a held file is known.
+// Not `fs_err`: its errors hide the error code of a held file.
 use std::fs;
 use std::io::{Error, ErrorKind, Result};
 use std::path::Path;
@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use super::sys;
 
-/// How often it is tried again, and how long the first pause is; each is longer than the one before.
+/// The number of retries, and the first pause; each pause is longer than the previous one.
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(30);
 
-/// Remove a folder with all it holds, also what its owner made read-only; it may be gone already.
+/// Removes a directory with its content, including read-only files, if it exists.
 pub fn remove(path: &Path) -> Result<()> {
     let done = |removed: Result<()>| match removed {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -31,7 +31,7 @@ pub fn remove(path: &Path) -> Result<()> {
     removed.map_err(|error| about(path.display(), &error))
 }
 
-/// Move within a file system; what has the new name is replaced, if it is a file.
+/// Renames within a file system; an existing file is replaced.
 pub fn rename(from: &Path, to: &Path) -> Result<()> {
     patiently(|| fs::rename(from, to)).map_err(|error| {
         let both = format!("{} to {}", from.display(), to.display());
@@ -39,7 +39,7 @@ pub fn rename(from: &Path, to: &Path) -> Result<()> {
     })
 }
 
-/// The error with the path that it is about.
+/// The error with its path.
 fn about(path: impl Display, error: &Error) -> Error {
     Error::new(error.kind(), format!("{path}: {error}"))
 }

@@ -1,13 +1,14 @@
-//! Names of variables and where programs are found. Windows takes `Path` for `PATH`, and `npm` for `npm.cmd`.
+//! Names of variables and the search for programs. On Windows `Path` is `PATH`, and `npm` is
+//! `npm.cmd`.
 
 use std::{collections::BTreeMap, path::Path};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_process::startable_names;
 
-type Variables = BTreeMap<String, String>;
+type SearchVariables = BTreeMap<String, String>;
 
-/// Whether two names of variables mean the same one.
+/// Whether two names refer to the same variable.
 pub fn is_same_name(one: &str, other: &str) -> bool {
     if cfg!(windows) {
         one.eq_ignore_ascii_case(other)
@@ -16,14 +17,14 @@ pub fn is_same_name(one: &str, other: &str) -> bool {
     }
 }
 
-/// The name that a variable already has in `env`, else the one that is given.
-pub fn environment_name(env: &Variables, name: &str) -> String {
+/// The existing name of a variable in `env`, else the given one.
+pub fn environment_name(env: &SearchVariables, name: &str) -> String {
     let known = env.keys().find(|known| is_same_name(known, name));
     known.map_or(name, String::as_str).to_owned()
 }
 
 /// The value of a variable.
-pub fn variable<'a>(env: &'a Variables, name: &str) -> Option<&'a str> {
+pub fn variable<'a>(env: &'a SearchVariables, name: &str) -> Option<&'a str> {
     let plain = env.get(name);
     let found = plain.or_else(|| {
         let mut pairs = env.iter();
@@ -33,8 +34,8 @@ pub fn variable<'a>(env: &'a Variables, name: &str) -> Option<&'a str> {
     found.map(String::as_str)
 }
 
-/// Find a program on the PATH of `env`; relative folders start at `cwd`.
-pub fn find_program(env: &Variables, cwd: &Utf8Path, name: &str) -> Option<Utf8PathBuf> {
+/// Finds a program on the PATH of `env`; relative directories start at `cwd`.
+pub fn find_program(env: &SearchVariables, cwd: &Utf8Path, name: &str) -> Option<Utf8PathBuf> {
     let path = variable(env, "PATH")?;
     let names = names(name, variable(env, "PATHEXT"));
     let folders = std::env::split_paths(path).filter(|folder| !folder.as_os_str().is_empty());
@@ -47,7 +48,7 @@ pub fn find_program(env: &Variables, cwd: &Utf8Path, name: &str) -> Option<Utf8P
         .find(|candidate| is_executable(candidate.as_std_path()))
 }
 
-/// The files that a name stands for.
+/// The file names for a program name.
 fn names(name: &str, path_ext: Option<&str>) -> Vec<String> {
     if !cfg!(windows) {
         return vec![name.to_owned()];
@@ -71,14 +72,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_is_found_by_the_endings_of_its_system() {
+    fn programs_are_found_by_the_extensions_of_the_system() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Utf8PathBuf::try_from(dir.path().join("a b")).unwrap();
         std::fs::create_dir(&folder).unwrap();
         let name = if cfg!(windows) { "tool.cmd" } else { "tool" };
         let program = folder.join(name);
         std::fs::write(&program, "").unwrap();
-        // A shell script beside it, and a folder of the same name before it.
+        // There is also a shell script, and a directory of the same name earlier in PATH.
         std::fs::create_dir_all(dir.path().join("first").join(name)).unwrap();
         super::super::set_mode(program.as_std_path(), 0o755).unwrap();
         let path = std::env::join_paths([Path::new("first"), folder.as_std_path()]).unwrap();

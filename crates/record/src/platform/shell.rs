@@ -1,5 +1,5 @@
-//! The shell that runs a command which is written as a line of text: `sh` wherever there is one, so that a test case
-//! means the same on every system, and `cmd.exe` on a Windows without.
+//! The shell for commands that are one line of text: `sh` if there is one, so that a test case
+//! means the same on every system, otherwise `cmd.exe` on Windows.
 
 use std::collections::BTreeMap;
 
@@ -7,32 +7,33 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use super::search::environment_name;
 
-/// The most UTF-16 units that `cmd.exe` takes in a line. It cuts off what is longer, and runs the rest.
+/// The maximum length of a line for `cmd.exe`, in UTF-16 units. It truncates a longer line and runs
+/// the rest.
 const LONGEST_LINE: usize = 8_191;
 
-/// With this variable, Windows does not search programs in the working directory of a command.
+/// With this variable, Windows does not search for programs in the working directory of a command.
 const NOT_HERE: &str = "NoDefaultCurrentDirectoryInExePath";
 
 /// A shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shell {
-    /// That of Unix.
+    /// The Unix shell.
     Sh,
-    /// That of Windows.
+    /// The Windows shell.
     Cmd,
 }
 
-/// Where `sh` is. Git for Windows brings one along, but puts only a folder with git itself on PATH. That one comes
-/// first: started from there it puts Git's own folders in front of PATH, so that its `find` and `sort` are those of
-/// Unix. Other ones on PATH may not.
+/// The path of `sh`. Git for Windows contains one, but only the directory of git itself is on PATH.
+/// It is preferred: it adds Git's own directories to PATH, so that `find` and `sort` are the Unix
+/// ones. Others on PATH may not.
 pub fn find_sh(find_program: impl Fn(&str) -> Option<Utf8PathBuf>) -> Option<Utf8PathBuf> {
     let of_git = || beside_git(&find_program("git")?);
     let first = if cfg!(windows) { of_git() } else { None };
     first.or_else(|| find_program("sh"))
 }
 
-/// Has programs that a command names come from PATH alone. On Windows they would come from the folder that it runs in
-/// first, where the work of an agent lies, so that a `node.bat` there would judge in the place of node.
+/// Makes programs of a command come from PATH only. Windows would search the working directory
+/// first, which contains the agent's work, so that a `node.bat` there would replace node.
 pub fn look_in_path_only(env: &mut BTreeMap<String, String>) {
     if cfg!(windows) {
         let name = environment_name(env, NOT_HERE);
@@ -43,13 +44,13 @@ pub fn look_in_path_only(env: &mut BTreeMap<String, String>) {
 /// A command that is too long for a line of a script.
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[error(
-    "the command makes a line of {length} UTF-16 units and `cmd.exe` takes {LONGEST_LINE}: write it into a script that the command starts, or install Git for Windows, whose `sh` takes more"
+    "the command has {length} UTF-16 units, but `cmd.exe` allows {LONGEST_LINE}: move it to a script, or install Git for Windows, whose `sh` takes more"
 )]
 pub struct LineTooLong {
     length: usize,
 }
 
-/// The `sh` of the folder that git is installed in, of which it may be one or two folders below.
+/// The `sh` of git's installation directory, one or two levels above git.
 fn beside_git(git: &Utf8Path) -> Option<Utf8PathBuf> {
     git.ancestors()
         .skip(2)
@@ -59,11 +60,13 @@ fn beside_git(git: &Utf8Path) -> Option<Utf8PathBuf> {
 }
 
 impl Shell {
-    /// The command `sh -c TEXT` as a script for this shell; `None` when it is run as it is. A script, because
-    /// `cmd.exe` has no rules by which any text could be an argument. The script has another `cmd.exe` run the lines
-    /// one after the other: within the script itself, the first that starts a script, such as npm's, would be the last.
+    /// The command `sh -c TEXT` as a script for this shell; `None` if it runs unchanged. It is a
+    /// script because `cmd.exe` cannot quote arbitrary arguments. The script runs the lines in
+    /// another `cmd.exe`: otherwise the first line that starts a script, such as npm's, would be
+    /// the last.
     ///
-    /// Programs of Windows are named by their paths: it runs among the files of an agent, which may be called like them.
+    /// Windows programs are given by full path, because the script runs among the agent's files,
+    /// which may have the same names.
     pub fn script(self, argv: &[String]) -> Result<Option<String>, LineTooLong> {
         let (Shell::Cmd, [sh, option, text]) = (self, argv) else {
             return Ok(None);
@@ -78,7 +81,7 @@ impl Shell {
         if length > LONGEST_LINE {
             return Err(LineTooLong { length });
         }
-        // Texts are UTF-8.
+        // Scripts are UTF-8.
         let pages = of_system("chcp.com");
         Ok(Some(format!(
             "@echo off\r\n{pages} 65001 >nul\r\n{line}\r\n"
@@ -86,13 +89,13 @@ impl Shell {
     }
 }
 
-/// A program of Windows, as a script names it.
+/// The path of a Windows program in a script.
 fn of_system(program: &str) -> String {
     format!(r#""%SystemRoot%\System32\{program}""#)
 }
 
-/// The quoted form of `text` in a script, so that `cmd.exe` passes it on unchanged. A quote within
-/// it closes and reopens the quoting.
+/// The quoted form of `text` in a script, so that `cmd.exe` passes it unchanged. A quote within it
+/// closes and reopens the quoting.
 fn quoted(text: &str) -> String {
     let mut made = String::with_capacity(text.len());
     let mut is_quoted = true;
@@ -113,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_line_of_text_depends_on_the_shell() {
+    fn only_shell_commands_become_scripts() {
         let words = |all: &[&str]| {
             let words = all.iter().map(|word| (*word).to_owned());
             words.collect::<Vec<_>>()
@@ -130,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_the_shell_would_cut_off_is_refused() {
+    fn command_that_is_too_long_is_refused() {
         let script = |count| {
             let argv = ["sh", "-c", &"x".repeat(count)].map(str::to_owned);
             Shell::Cmd.script(&argv)
@@ -142,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_come_from_the_path_alone_where_windows_would_look_elsewhere_first() {
+    fn programs_are_searched_in_path_only() {
         let mut env = BTreeMap::from([("A".to_owned(), "1".to_owned())]);
         look_in_path_only(&mut env);
         assert_eq!(env.contains_key(NOT_HERE), cfg!(windows));
@@ -150,14 +153,14 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_run_one_after_the_other_and_empty_ones_left_out() {
+    fn lines_run_in_order_without_empty_ones() {
         let argv = ["sh", "-c", "npm ci\r\n\n  npm test\n"].map(str::to_owned);
         let script = Shell::Cmd.script(&argv).unwrap().unwrap();
         assert!(script.ends_with("cmd.exe\" /d /s /c \"npm ci & npm test\"\r\n"));
     }
 
     #[test]
-    fn a_text_is_passed_on_as_it_is() {
+    fn text_is_quoted_unchanged() {
         for (text, expect) in [
             ("npm test", "npm test"),
             ("a & b | c > d ^& (e)", "a & b | c > d ^& (e)"),
@@ -174,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shell_of_git_is_found_wherever_git_is() {
+    fn shell_of_git_is_found() {
         let dir = tempfile::tempdir().unwrap();
         let git = Utf8Path::from_path(dir.path()).unwrap().join("Git");
         for folder in ["bin", "cmd", "mingw64/bin"] {

@@ -1,4 +1,4 @@
-//! Paths and environments as they are written.
+//! Text forms of paths and environments.
 
 use std::{
     borrow::Cow,
@@ -9,7 +9,7 @@ use std::{
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-/// A path below something as records and reports write it, which is the same on every system.
+/// A relative path with slashes, as in records and reports on all systems.
 pub fn slashed(path: &str) -> Cow<'_, str> {
     if cfg!(windows) && path.contains('\\') {
         Cow::Owned(path.replace('\\', "/"))
@@ -18,7 +18,7 @@ pub fn slashed(path: &str) -> Cow<'_, str> {
     }
 }
 
-/// Where a path leads in the end, links followed, in the form that people and other programs know.
+/// The canonical path, in the form that users and other programs know.
 pub fn canonical(path: &Utf8Path) -> io::Result<Utf8PathBuf> {
     let real = path.canonicalize_utf8()?;
     if cfg!(windows) {
@@ -29,8 +29,8 @@ pub fn canonical(path: &Utf8Path) -> io::Result<Utf8PathBuf> {
     Ok(real)
 }
 
-/// The text of a file that people wrote. Where git and editors end lines in their own way it is given the line ends that
-/// it has elsewhere, so that a prompt is the same on every system.
+/// The text of a file that a person wrote. On Windows, line ends are normalised, so that a prompt
+/// is the same on every system.
 pub fn text_of_file(text: String) -> String {
     if cfg!(windows) && text.contains("\r\n") {
         text.replace("\r\n", "\n")
@@ -39,14 +39,14 @@ pub fn text_of_file(text: String) -> String {
     }
 }
 
-/// Whether a path starts at a root or a drive, instead of where it is written.
+/// Whether a path starts at a root or a drive.
 pub fn is_rooted(path: &str) -> bool {
     let is_drive =
         |path: &str| matches!(path.as_bytes(), [letter, b':', ..] if letter.is_ascii_alphabetic());
     path.starts_with('/') || (cfg!(windows) && (path.starts_with('\\') || is_drive(path)))
 }
 
-/// The path in what follows `file://`.
+/// The path after `file://`.
 pub fn path_of_file_url(rest: &str) -> &str {
     if cfg!(windows) {
         drive_path(rest)
@@ -55,7 +55,7 @@ pub fn path_of_file_url(rest: &str) -> &str {
     }
 }
 
-/// The path after the third slash, if it begins with a drive.
+/// The path after the third slash, if it starts with a drive.
 fn drive_path(rest: &str) -> &str {
     match rest.as_bytes() {
         [b'/', letter, b':', ..] if letter.is_ascii_alphabetic() => &rest[1..],
@@ -63,8 +63,7 @@ fn drive_path(rest: &str) -> &str {
     }
 }
 
-/// The file that holds nothing and takes everything, for an agent that works in `workspace`: in a container it is
-/// another one than here.
+/// The null device for an agent in `workspace`, which differs in a container.
 pub fn null_device(workspace: &Utf8Path) -> &'static str {
     if cfg!(windows) && !workspace.as_str().starts_with('/') {
         "NUL"
@@ -73,8 +72,8 @@ pub fn null_device(workspace: &Utf8Path) -> &'static str {
     }
 }
 
-/// A text in which paths of a container, which begin with one of `roots`, are written as they are there. Paths are put
-/// together by the rules of this machine.
+/// A text in which container paths below `roots` have slashes. Paths are joined by the rules of
+/// this machine.
 pub fn slashed_below<'a>(text: &'a str, roots: &[&str]) -> Cow<'a, str> {
     if cfg!(windows) {
         with_slashes_below(text, roots)
@@ -101,7 +100,7 @@ fn with_slashes_below<'a>(text: &'a str, roots: &[&str]) -> Cow<'a, str> {
     made.into()
 }
 
-/// A path that means the same where upper and lower case are the same.
+/// A path that is the same file if the file system ignores case.
 pub(super) fn other_case(folder: &Path) -> Option<PathBuf> {
     let name = folder.file_name()?.to_str()?;
     let flip = |c: char| {
@@ -115,14 +114,14 @@ pub(super) fn other_case(folder: &Path) -> Option<PathBuf> {
     (other != name).then(|| folder.with_file_name(other))
 }
 
-/// The folders that programs take for granted in a HOME.
+/// The directories that programs expect in a HOME.
 pub const HOME_FOLDERS: &[&str] = if cfg!(windows) {
     &["tmp", "AppData/Roaming", "AppData/Local"]
 } else {
     &["tmp"]
 };
 
-/// Variables without which Windows programs do not start or do not find their parts.
+/// Variables that Windows programs need to start or to find their files.
 pub const OF_WINDOWS: [&str; 20] = [
     "SystemRoot",
     "SystemDrive",
@@ -157,7 +156,7 @@ pub fn own_environment(
     windows_environment(from, home)
 }
 
-/// The same for Windows: the folders of a user, all of them below `home`.
+/// The same for Windows: the directories of a user, all below `home`.
 fn windows_environment(
     from: &BTreeMap<String, String>,
     home: &Utf8Path,
@@ -196,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_of_containers_have_slashes_whoever_put_them_together() {
+    fn container_paths_have_slashes() {
         let check = |text: &str, expect: &str| {
             let roots = ["/proctor/home", "/workspace"];
             assert_eq!(with_slashes_below(text, &roots), expect);
@@ -217,13 +216,13 @@ mod tests {
     }
 
     #[test]
-    fn a_file_url_names_a_drive() {
+    fn file_url_can_have_a_drive() {
         assert_eq!(drive_path("/C:/a b"), "C:/a b");
         assert_eq!(drive_path("/srv/repo"), "/srv/repo");
     }
 
     #[test]
-    fn a_user_of_windows_is_at_home_in_the_trial() {
+    fn windows_user_directories_are_below_the_trial_home() {
         let host = [
             ("SYSTEMROOT", r"C:\Windows"),
             ("PathExt", ".EXE"),

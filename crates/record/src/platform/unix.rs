@@ -19,8 +19,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// Whether an engine behind a socket of this machine sees our folders and sockets. On macOS it runs in a virtual
-/// machine.
+/// Whether an engine of this machine can access our directories and sockets. On macOS it runs in a
+/// virtual machine.
 pub const SHARES_FILES_WITH_ENGINES: bool = cfg!(target_os = "linux");
 
 /// Whether files have modes.
@@ -44,7 +44,7 @@ pub fn git_config(folder: &Path) -> String {
     }
 }
 
-/// Whether the file system of a folder tells upper from lower case in names.
+/// Whether the file system of a directory distinguishes upper and lower case in names.
 pub fn tells_case(folder: &Path) -> bool {
     if cfg!(target_os = "linux") {
         return true;
@@ -67,49 +67,49 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// The permissions of a file as git and archives write them.
+/// The permissions of a file in the format of git and archives.
 pub fn mode(about: &Metadata) -> u32 {
     about.permissions().mode()
 }
 
-/// Set the permissions of a file.
+/// Sets the permissions of a file.
 pub fn set_mode(path: &Path, mode: u32) -> Result<()> {
     fs::set_permissions(path, Permissions::from_mode(mode))
 }
 
-/// Make a symbolic link.
+/// Creates a symbolic link.
 pub fn link(target: &Path, link: &Path) -> Result<()> {
     std::os::unix::fs::symlink(target, link)
 }
 
-/// Give a file, a folder or a link itself to another user.
+/// Changes the owner of a file, a directory or a link itself.
 pub fn give(path: &Path, owner: u32) -> Result<()> {
     std::os::unix::fs::lchown(path, Some(owner), Some(owner))
 }
 
-/// Make a folder that only its owner enters.
+/// Creates a directory that only its owner can enter.
 pub fn make_private_folder(path: &Path) -> Result<()> {
     DirBuilder::new().mode(0o700).create(path)
 }
 
-/// Make a file that only its owner reads.
+/// Creates a file that only its owner can read.
 pub fn new_private_file(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
     options.open(path)
 }
 
-/// A path as git writes it.
+/// A path as bytes, as in git.
 pub fn bytes_of(path: &Path) -> Cow<'_, [u8]> {
     path.as_os_str().as_bytes().into()
 }
 
-/// The path that git writes so.
+/// The path of git's bytes.
 pub fn path_of(bytes: &[u8]) -> PathBuf {
     OsStr::from_bytes(bytes).into()
 }
 
-/// The time of the last change of a file, which programs cannot set.
+/// The change time of a file, which programs cannot set.
 pub fn changed(about: &Metadata) -> SystemTime {
     let seconds = Duration::from_secs(about.ctime().try_into().unwrap_or_default());
     let nanos = Duration::from_nanos(about.ctime_nsec().try_into().unwrap_or_default());
@@ -131,7 +131,7 @@ pub fn several_names(about: &Metadata) -> Option<(u64, u64)> {
     (about.nlink() > 1).then(|| (about.dev(), about.ino()))
 }
 
-/// See to it that the names in a folder stay after a power cut.
+/// Makes the names in a directory durable.
 pub fn sync_folder(folder: &Path) -> Result<()> {
     fs::File::open(folder)?.sync_all()
 }
@@ -146,12 +146,12 @@ pub fn touch(file: &File) -> Result<()> {
     Ok(futimens(file, &times)?)
 }
 
-/// Whether another process holds a file, so that it may be free soon: never on this system.
+/// Whether another process holds a file temporarily: never on this system.
 pub(super) fn is_held(_error: &Error) -> bool {
     false
 }
 
-/// Let us remove what is in a folder.
+/// Makes the content of a directory removable.
 pub(super) fn make_removable(folder: &Path) -> Result<()> {
     set_mode(folder, 0o700)?;
     for entry in fs::read_dir(folder)? {
@@ -163,8 +163,8 @@ pub(super) fn make_removable(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Open a file or a folder below `root` without following a link, and without waiting for the other end of
-/// a pipe.
+/// Opens a file or a directory below `root` without following links, and without blocking on a
+/// pipe.
 pub fn open_beneath(root: &Path, parts: &[OsString]) -> Result<File> {
     let mut here = File::open(root)?;
     for (number, part) in parts.iter().enumerate() {
@@ -178,7 +178,7 @@ pub fn open_beneath(root: &Path, parts: &[OsString]) -> Result<File> {
     Ok(here)
 }
 
-/// A link that was not followed, in words that people understand.
+/// A clear error for a link that was not followed.
 fn not_followed(error: Errno) -> Error {
     match error {
         Errno::LOOP => Error::other("not a regular file but a link"),
@@ -186,7 +186,7 @@ fn not_followed(error: Errno) -> Error {
     }
 }
 
-/// The names in a folder below `root`, to which no link leads.
+/// The names in a directory below `root`, without following links.
 pub fn names_beneath(root: &Path, parts: &[OsString]) -> Result<Vec<OsString>> {
     let folder = open_beneath(root, parts)?;
     let mut names = Vec::new();
@@ -199,22 +199,22 @@ pub fn names_beneath(root: &Path, parts: &[OsString]) -> Result<Vec<OsString>> {
     Ok(names)
 }
 
-/// A folder that is held open: files are written to it wherever it is moved.
+/// An open directory: files are written to it even if it is moved.
 #[derive(Debug)]
 pub struct Folder(File);
 
 impl Folder {
-    /// Hold a folder.
+    /// Opens a directory.
     pub fn open(path: &Path) -> Result<Folder> {
         Ok(Folder(File::open(path)?))
     }
 
-    /// Write a file whole or not at all, for all to read.
+    /// Writes a file atomically, readable for all.
     pub fn write(&self, name: &str, fresh: &str, bytes: &[u8]) -> Result<()> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
         let file = openat(&self.0, fresh, flags, Mode::from_raw_mode(0o644))?;
         let mut file = File::from(file);
-        // Independent of the umask: other users write reports too.
+        // Independent of the umask, because other users write reports, too.
         file.set_permissions(Permissions::from_mode(0o644))?;
         file.write_all(bytes)?;
         file.sync_data()?;

@@ -29,7 +29,8 @@ use windows_sys::Win32::{
 
 use super::{retry, slashed};
 
-/// Whether an engine behind a pipe of this machine sees our folders and sockets: it runs in a virtual machine.
+/// Whether an engine of this machine can access our directories and sockets: no, it runs in a
+/// virtual machine.
 pub const SHARES_FILES_WITH_ENGINES: bool = false;
 
 /// Whether files have modes.
@@ -72,7 +73,8 @@ pub fn git_config(folder: &Path) -> String {
     )
 }
 
-/// Whether we may make symbolic links: it takes a right, or the developer mode. Tried once.
+/// Whether we may create symbolic links: it requires a privilege or the developer mode. Checked
+/// once.
 fn makes_links() -> bool {
     static MAKES: OnceLock<bool> = OnceLock::new();
     *MAKES.get_or_init(|| {
@@ -83,7 +85,7 @@ fn makes_links() -> bool {
     })
 }
 
-/// Whether the file system of a folder tells upper from lower case in names.
+/// Whether the file system of a directory distinguishes upper and lower case in names.
 pub fn tells_case(folder: &Path) -> bool {
     super::text::other_case(folder).is_none_or(|other| !other.exists())
 }
@@ -108,15 +110,14 @@ pub fn mode(about: &Metadata) -> u32 {
     writable | if about.is_dir() { 0o555 } else { 0o444 }
 }
 
-/// Set the permissions of a file, of which there is but one: whether it can be written to.
+/// Sets the only permission of a file: whether it is writable.
 pub fn set_mode(path: &Path, mode: u32) -> Result<()> {
     let mut permissions = fs::metadata(path)?.permissions();
     permissions.set_readonly(mode & 0o200 == 0);
     fs::set_permissions(path, permissions)
 }
 
-/// Make a symbolic link. Where that needs rights that we do not have it becomes, as git does it there, a file that
-/// holds the path it leads to.
+/// Creates a symbolic link. Without the privilege it creates a file with the target path, like git.
 pub fn link(target: &Path, link: &Path) -> Result<()> {
     let leads_to_folder = link.parent().unwrap_or(link).join(target).is_dir();
     let path = backslashed(target);
@@ -125,7 +126,7 @@ pub fn link(target: &Path, link: &Path) -> Result<()> {
     } else {
         std::os::windows::fs::symlink_file(&path, link)
     };
-    // There are systems that say yes and make nothing.
+    // Some systems report success without creating the link.
     let made = made.and_then(|()| match link.symlink_metadata() {
         Ok(_) => Ok(()),
         Err(_) => Err(ErrorKind::Unsupported.into()),
@@ -143,8 +144,8 @@ pub fn link(target: &Path, link: &Path) -> Result<()> {
     }
 }
 
-/// The path as written into a link: Windows does not follow one with slashes. The rest is
-/// unchanged, so that git does not see another link.
+/// The target of a link with backslashes: Windows does not follow a link with slashes. The rest is
+/// unchanged, so that git does not detect a change.
 fn backslashed(path: &Path) -> PathBuf {
     let turn = |unit| {
         if unit == u16::from(b'/') {
@@ -157,23 +158,23 @@ fn backslashed(path: &Path) -> PathBuf {
     OsString::from_wide(&units).into()
 }
 
-/// Give a file to another user: who owns a file means nothing to containers here.
-#[expect(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
+/// Does nothing: file owners do not matter to containers on Windows.
+#[expect(clippy::unnecessary_wraps, reason = "other platforms can fail")]
 pub fn give(_path: &Path, _owner: u32) -> Result<()> {
     Ok(())
 }
 
-/// Make a folder that only its owner enters: the user's folder for temporary files is such a one already.
+/// Creates a private directory: the user's temporary directory is already private.
 pub fn make_private_folder(path: &Path) -> Result<()> {
     std::fs::create_dir(path)
 }
 
-/// Make a file that only its owner reads, as far as the folder it is in says so.
+/// Creates a private file, subject to the permissions of its directory.
 pub fn new_private_file(path: &Path) -> Result<File> {
     File::create_new(path)
 }
 
-/// A path as git writes it.
+/// A path as bytes, as in git.
 pub fn bytes_of(path: &Path) -> Cow<'_, [u8]> {
     slashed(&path.to_string_lossy())
         .into_owned()
@@ -181,22 +182,22 @@ pub fn bytes_of(path: &Path) -> Cow<'_, [u8]> {
         .into()
 }
 
-/// The path that git writes so.
+/// The path of git's bytes.
 pub fn path_of(bytes: &[u8]) -> PathBuf {
     String::from_utf8_lossy(bytes).into_owned().into()
 }
 
-/// When a file was changed last.
+/// The modification time of a file.
 pub fn changed(about: &Metadata) -> SystemTime {
     let made = about.created().unwrap_or(SystemTime::UNIX_EPOCH);
     about.modified().map_or(made, |modified| modified.max(made))
 }
 
 /// The identity of a file within its file system.
-#[expect(unsafe_code, reason = "there is no safe call for it")]
+#[expect(unsafe_code, reason = "there is no safe API")]
 pub fn file_id(file: &File) -> Result<u64> {
     let mut about = BY_HANDLE_FILE_INFORMATION::default();
-    // SAFETY: the handle is open, and the place is of the right kind and lives until the call ends.
+    // SAFETY: the handle is open, and the buffer has the right type and outlives the call.
     let asked = unsafe { GetFileInformationByHandle(file.as_raw_handle(), &raw mut about) };
     if asked == 0 {
         return Err(Error::last_os_error());
@@ -214,18 +215,18 @@ pub fn several_names(_about: &Metadata) -> Option<(u64, u64)> {
     None
 }
 
-/// See to it that the names in a folder stay after a power cut: the file system does so by itself.
-#[expect(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
+/// Makes the names in a directory durable: the file system does so by itself.
+#[expect(clippy::unnecessary_wraps, reason = "other platforms can fail")]
 pub fn sync_folder(_folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Say that a file was changed now.
+/// Sets the modification time of a file to now.
 pub fn touch(file: &File) -> Result<()> {
     file.set_times(FileTimes::new().set_modified(SystemTime::now()))
 }
 
-/// Whether another process holds a file, so that it may be free soon.
+/// Whether another process holds a file temporarily.
 pub(super) fn is_held(error: &Error) -> bool {
     let held = [
         ERROR_ACCESS_DENIED,
@@ -246,7 +247,7 @@ fn is_one_of(error: &Error, codes: &[u32]) -> bool {
     code.is_some_and(|code| codes.contains(&code))
 }
 
-/// Let us remove what is in a folder.
+/// Makes the content of a directory removable.
 pub(super) fn make_removable(folder: &Path) -> Result<()> {
     let _ = set_mode(folder, 0o700);
     for entry in fs::read_dir(folder)? {
@@ -262,14 +263,14 @@ pub(super) fn make_removable(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// An open directory: files are written to it even if it is moved. There are no handle-relative
-/// writes here, so that the current path is queried before each write. If the directory is moved
-/// between the query and the rename, the file goes to the new owner of the path.
+/// An open directory: files are written to it even if it is moved. Windows has no writes relative
+/// to a handle, so the current path is queried before each write. If the directory is moved between
+/// the query and the rename, the file is written to the new directory at that path.
 #[derive(Debug)]
 pub struct Folder(File);
 
 impl Folder {
-    /// Hold a folder. It can be moved and removed all the same.
+    /// Opens a directory. It can still be moved and removed.
     pub fn open(path: &Path) -> Result<Folder> {
         let mut options = OpenOptions::new();
         options.access_mode(FILE_READ_ATTRIBUTES);
@@ -277,7 +278,7 @@ impl Folder {
         Ok(Folder(options.open(path)?))
     }
 
-    /// Write a file whole or not at all.
+    /// Writes a file atomically.
     pub fn write(&self, name: &str, fresh: &str, bytes: &[u8]) -> Result<()> {
         let folder = self.place()?;
         self.check(&folder)?;
@@ -295,24 +296,24 @@ impl Folder {
         named
     }
 
-    /// Refuse to write to another folder that took the name.
+    /// Refuses to write to another directory with the same name.
     fn check(&self, place: &Path) -> Result<()> {
         let there = Folder::open(place)?;
         if file_id(&there.0)? == file_id(&self.0)? {
             return Ok(());
         }
         Err(Error::other(
-            "the folder was moved, and another took its name",
+            "the directory was moved and replaced by another",
         ))
     }
 
-    /// Where it is now.
-    #[expect(unsafe_code, reason = "there is no safe call for it")]
+    /// The current path.
+    #[expect(unsafe_code, reason = "there is no safe API")]
     fn place(&self) -> Result<PathBuf> {
         let mut text = vec![0_u16; 1024];
         loop {
             let room = u32::try_from(text.len()).map_err(Error::other)?;
-            // SAFETY: the handle is open, and the place has the room that is said.
+            // SAFETY: the handle is open, and the buffer has the given size.
             let length = unsafe {
                 GetFinalPathNameByHandleW(
                     self.0.as_raw_handle(),
@@ -333,12 +334,12 @@ impl Folder {
     }
 }
 
-/// Open a file below `root`, unless a link leads to it.
+/// Opens a file below `root`, without following links.
 pub fn open_beneath(root: &Path, parts: &[std::ffi::OsString]) -> Result<std::fs::File> {
     std::fs::File::open(path_beneath(root, parts)?)
 }
 
-/// The names in a folder below `root`, to which no link leads.
+/// The names in a directory below `root`, without following links.
 pub fn names_beneath(root: &Path, parts: &[std::ffi::OsString]) -> Result<Vec<std::ffi::OsString>> {
     let entries = std::fs::read_dir(path_beneath(root, parts)?)?;
     entries.map(|entry| Ok(entry?.file_name())).collect()

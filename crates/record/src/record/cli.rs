@@ -1,36 +1,36 @@
-//! The description of an agent's CLI, and what a probe found out about it.
+//! The description of an agent's CLI, and the result of probing it.
 
 use std::time::Duration;
 
 use camino::Utf8PathBuf;
 use serde::{Deserialize, Serialize};
 
-/// The program that an adapter drives, and how to ask it about itself.
+/// The program that an adapter drives, and how to probe it.
 #[derive(Debug)]
 pub struct Cli {
     /// Its name on PATH.
     pub program: &'static str,
-    /// Its package, for those who name a version.
+    /// Its package, for configured versions.
     pub package: Registry,
     /// Arguments that make it print its version.
     pub version_args: &'static [&'static str],
     /// Arguments that make it print its options.
     pub help_args: &'static [&'static str],
-    /// Arguments that make it tell whether it is logged in. They are used only when its help
-    /// lists the first of them as a command: an older version would take them for a prompt.
+    /// Arguments that print the login state. They are used only if its help lists the first of them
+    /// as a command: an older version would treat them as a prompt.
     pub auth_args: &'static [&'static str],
     /// How to install it.
     pub install_hint: &'static str,
     /// How to log in.
     pub login_hint: &'static str,
-    /// Variables that carry credentials or say where the API is: the only ones that come in
-    /// from the host by default.
+    /// Variables with credentials or the API's address: the only ones that are taken from the host
+    /// by default.
     pub credential_env: &'static [&'static str],
-    /// Login files below HOME that come in when no credential variable is set.
+    /// Login files below HOME that are used if no credential variable is set.
     pub credential_files: &'static [&'static str],
-    /// Variables that name a folder for what the CLI unpacks or downloads at its first start
-    /// and never changes after that. All trials get the same folder of this machine's cache,
-    /// so that it is filled once and not for every HOME; a container gets it read-only.
+    /// Variables with a directory for files that the CLI unpacks or downloads at its first start
+    /// and never changes after that. All trials share a cache directory of this machine, so that it
+    /// is filled once; containers get it read-only.
     pub shared_caches: &'static [&'static str],
     /// The timeout for probing version and options. A slower program counts as unknown: a hanging
     /// program must not delay the trial, whose own limit has not started.
@@ -41,32 +41,39 @@ pub struct Cli {
     pub auth_code: &'static str,
     /// The code for "ended by a time limit" in the log.
     pub timeout_code: &'static str,
-    /// The code for "output was cut" in the log.
+    /// The code for "output was truncated" in the log.
     pub truncated_code: &'static str,
 }
 
-/// Where the package of a CLI is.
+impl Cli {
+    /// The message for a machine that does not have the program.
+    pub fn not_installed(&self) -> String {
+        let (program, hint) = (self.program, self.install_hint);
+        format!("`{program}` is not installed, or not on PATH; {hint}")
+    }
+}
+
+/// The registry of a CLI's package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Registry {
-    /// In npm's registry, by this name.
+    /// npm's registry, with this name.
     Npm(&'static str),
     /// In `PyPI`.
     PyPi {
-        /// By this name.
+        /// The name.
         name: &'static str,
-        /// A requirement that it does not declare.
+        /// Undeclared requirements.
         with: &'static [&'static str],
     },
 }
 
-/// How long a CLI that starts at once may take to tell about itself: the real ones answer in
-/// half a second.
+/// The probe timeout for a CLI that starts quickly: real ones answer in half a second.
 pub const PROBE_LIMIT: Duration = Duration::from_secs(3);
 
 /// The probe of an installed CLI.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Installed {
-    /// Where it is.
+    /// The path.
     pub path: Utf8PathBuf,
     /// Its reported version.
     pub version: Option<String>,
@@ -94,6 +101,6 @@ impl Installed {
 /// The result of a CLI's own login check.
 #[derive(Clone, Debug)]
 pub struct AuthCheck {
-    /// What it printed.
+    /// The output.
     pub stdout: String,
 }

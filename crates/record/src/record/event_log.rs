@@ -11,49 +11,49 @@ use std::{
 };
 
 use camino::{Utf8Path, Utf8PathBuf};
+use serde::Serialize;
 
-use super::events::{EVENTS_FILE, Entry, Event};
-use crate::record::run_event::RunEvent;
+use super::event::{EVENTS_FILE, Event};
 
-/// How long events are gathered before they are written.
+/// How long events are collected before they are written.
 const BATCH: Duration = Duration::from_millis(100);
-/// The most that is held in memory for one trial.
+/// The maximum buffer size of one trial.
 const MOST_HELD: usize = 1 << 20;
-/// The most that a session puts on disk; what comes after it is counted only.
+/// The maximum size of a session's events on disk; further ones are only counted.
 const MOST_WRITTEN: u64 = 64 << 20;
 
 /// Writes the events of a run's trials.
 #[derive(Debug)]
 pub struct EventWriter {
-    shared: Arc<Shared>,
+    shared: Arc<WriterQueue>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// Collects the events of one trial. The rest is written when it is dropped.
 #[derive(Debug)]
 pub struct EventLog {
-    stream: Arc<Stream>,
-    shared: Arc<Shared>,
+    stream: Arc<LogStream>,
+    shared: Arc<WriterQueue>,
     began: Instant,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    work: Mutex<Work>,
+struct WriterQueue {
+    work: Mutex<PendingStreams>,
     wake: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Work {
-    streams: Vec<Weak<Stream>>,
+struct PendingStreams {
+    streams: Vec<Weak<LogStream>>,
     is_due: bool,
     is_over: bool,
 }
 
 #[derive(Debug)]
-struct Stream {
+struct LogStream {
     path: Utf8PathBuf,
-    /// Taken before `held`, and kept while writing: batches stay in their order.
+    /// Locked before `held`, and kept while writing, so that batches stay in order.
     file: Mutex<Option<File>>,
     held: Mutex<Held>,
 }
@@ -61,15 +61,15 @@ struct Stream {
 #[derive(Debug, Default)]
 struct Held {
     bytes: Vec<u8>,
-    /// All bytes that were taken so far.
+    /// All bytes so far.
     taken: u64,
     lost: u64,
 }
 
 impl EventWriter {
-    /// Start the thread that writes.
+    /// Starts the writer thread.
     pub fn start() -> io::Result<EventWriter> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(WriterQueue::default());
         let thread = std::thread::Builder::new().name("events".to_owned());
         let thread = thread.spawn({
             let shared = Arc::clone(&shared);
@@ -81,9 +81,9 @@ impl EventWriter {
         })
     }
 
-    /// Take the events of the trial in this folder. Its artifacts folder need not be there yet.
+    /// The event log of the trial in this directory. Its artifacts directory need not exist yet.
     pub fn trial(&self, folder: &Utf8Path) -> EventLog {
-        let stream = Arc::new(Stream {
+        let stream = Arc::new(LogStream {
             path: folder.join("artifacts").join(EVENTS_FILE),
             file: Mutex::default(),
             held: Mutex::default(),
@@ -104,18 +104,15 @@ impl Drop for EventWriter {
         lock(&self.shared.work).is_over = true;
         self.shared.wake.notify_all();
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so already.
+            // A panic of the thread is already reported.
             let _ = thread.join();
         }
     }
 }
 
 impl EventLog {
-    /// Take an event.
-    pub fn take(&self, event: &RunEvent<'_>) {
-        let Some(event) = Event::of(event) else {
-            return;
-        };
+    /// Adds an event.
+    pub fn take(&self, event: &Event) {
         let t = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let was_empty = lock(&self.stream.held).push(t, event);
         if was_empty {
@@ -131,7 +128,7 @@ impl Drop for EventLog {
     }
 }
 
-impl Shared {
+impl WriterQueue {
     fn write_until_over(&self) {
         let mut work = lock(&self.work);
         while !work.is_over {
@@ -144,7 +141,8 @@ impl Shared {
                 .wait_timeout_while(work, BATCH, |work| !work.is_over);
             work = gathered.unwrap_or_else(PoisonError::into_inner).0;
             work.is_due = false;
-            let streams: Vec<Arc<Stream>> = work.streams.iter().filter_map(Weak::upgrade).collect();
+            let streams: Vec<Arc<LogStream>> =
+                work.streams.iter().filter_map(Weak::upgrade).collect();
             drop(work);
             let mut is_left = false;
             for stream in streams {
@@ -156,15 +154,15 @@ impl Shared {
     }
 }
 
-impl Stream {
-    /// Write what is held. `true` when it could not be written yet: the trial's folder is still
-    /// being made, or the disk is full.
+impl LogStream {
+    /// Writes the buffered events. Returns `true` if they could not be written yet: the trial's
+    /// directory is still being created, or the disk is full.
     fn write(&self) -> bool {
         let mut file = lock(&self.file);
         if file.is_none() {
             if lock(&self.held).bytes.is_empty() {
-                // The file may belong to another process: one that has lost its trial must not
-                // write.
+                // The file may belong to another process: a process that has lost its trial must
+                // not write.
                 return false;
             }
             *file = File::create(&self.path).ok();
@@ -177,7 +175,7 @@ impl Stream {
             let lines = memchr::memchr_iter(b'\n', &bytes).count();
             let mut held = lock(&self.held);
             held.lost += u64::try_from(lines).unwrap_or(u64::MAX);
-            // An incomplete line is dropped: the next one starts a new line.
+            // After an incomplete line, the next event starts a new line.
             held.bytes.insert(0, b'\n');
             return true;
         }
@@ -186,8 +184,8 @@ impl Stream {
 }
 
 impl Held {
-    /// Hold an event, if there is room. Tells whether nothing was held before.
-    fn push(&mut self, t: u64, event: Event) -> bool {
+    /// Buffers an event, if there is room. Returns whether the buffer was empty before.
+    fn push(&mut self, t: u64, event: &Event) -> bool {
         let was_empty = self.bytes.is_empty();
         let is_full = self.bytes.len() >= MOST_HELD || self.taken >= MOST_WRITTEN;
         if is_full && event.is_session() {
@@ -196,18 +194,21 @@ impl Held {
         }
         if self.lost > 0 {
             let events = std::mem::take(&mut self.lost);
-            self.append(&Entry {
-                t,
-                event: Event::Lost { events },
-            });
+            self.append(t, &Event::Lost { events });
         }
-        self.append(&Entry { t, event });
+        self.append(t, event);
         was_empty
     }
 
-    fn append(&mut self, entry: &Entry) {
+    fn append(&mut self, t: u64, event: &Event) {
+        #[derive(Serialize)]
+        struct Line<'a> {
+            t: u64,
+            #[serde(flatten)]
+            event: &'a Event,
+        }
         let before = self.bytes.len();
-        serde_json::to_writer(&mut self.bytes, entry)
+        serde_json::to_writer(&mut self.bytes, &Line { t, event })
             .expect("an event is JSON, and memory takes it");
         self.bytes.push(b'\n');
         self.taken += (self.bytes.len() - before) as u64;
@@ -221,7 +222,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Tail, run_event::Phase};
+    use crate::record::{Passage, Phase, Tail};
 
     fn folder() -> (tempfile::TempDir, Utf8PathBuf) {
         let dir = tempfile::tempdir().unwrap();
@@ -236,11 +237,13 @@ mod tests {
     }
 
     #[test]
-    fn events_told_before_the_folder_is_there_are_written_when_it_is() {
+    fn early_events_are_written_when_the_directory_exists() {
         let (_dir, path) = folder();
         let writer = EventWriter::start().unwrap();
         let log = writer.trial(&path);
-        log.take(&RunEvent::Phase(Phase::Preparing));
+        log.take(&Event::Phase {
+            phase: Phase::Preparing,
+        });
         std::thread::sleep(3 * BATCH);
         fs_err::create_dir(path.join("artifacts")).unwrap();
         let deadline = Instant::now() + Duration::from_secs(30);
@@ -248,23 +251,25 @@ mod tests {
             std::thread::sleep(BATCH);
         }
         assert_eq!(read(&path).len(), 1, "written while the trial lives");
-        log.take(&RunEvent::Phase(Phase::Judging));
+        log.take(&Event::Phase {
+            phase: Phase::Judging,
+        });
         drop(log);
         assert_eq!(read(&path).len(), 2, "the rest is written when it ends");
     }
 
     #[test]
-    fn memory_is_bounded_and_what_is_lost_is_counted() {
+    fn memory_is_limited_and_lost_events_are_counted() {
         let mut held = Held::default();
-        let note = || Event::Note(super::super::events::Passage::of(&"x".repeat(4000)));
+        let note = || Event::Note(Passage::of(&"x".repeat(4000)));
         for t in 0..1000 {
-            held.push(t, note());
+            held.push(t, &note());
         }
         assert!(held.bytes.len() < MOST_HELD + 8192);
         let lost = held.lost;
         assert!(lost > 500, "{lost}");
         held.bytes.clear();
-        held.push(1000, note());
+        held.push(1000, &note());
         let text = String::from_utf8(held.bytes).unwrap();
         let first = text.lines().next().unwrap();
         assert_eq!(
@@ -274,15 +279,15 @@ mod tests {
     }
 
     #[test]
-    fn a_session_without_end_does_not_fill_the_disk_and_its_end_is_kept() {
+    fn size_on_disk_is_limited_and_the_end_is_kept() {
         let mut held = Held {
             taken: MOST_WRITTEN,
             ..Held::default()
         };
-        held.push(1, Event::Note(super::super::events::Passage::of("x")));
+        held.push(1, &Event::Note(Passage::of("x")));
         held.push(
             2,
-            Event::Phase {
+            &Event::Phase {
                 phase: Phase::Judging,
             },
         );

@@ -1,5 +1,5 @@
-//! A run as its folder tells it, while it runs or afterwards: the plan, the records and the event
-//! streams are read, nothing is written, and no lock is kept.
+//! The state of a run from its directory, while it runs or afterwards: reads the plan, the records
+//! and the event streams, writes nothing, and holds no lock.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
@@ -9,34 +9,32 @@ use serde::Deserialize;
 use crate::{
     fs::is_locked,
     outcome::Outcome,
-    record::{
-        self, EVENTS_FILE, Event, NoRun, PlanFile, RECORD_FILE, Tail, TrialStatus, run_event::Phase,
-    },
+    record::{self, EVENTS_FILE, Event, NoRun, Phase, PlanFile, RECORD_FILE, Tail, TrialStatus},
     usage::{Usage, Usd},
 };
 
-/// How much of the end of a stream tells what a trial does now.
+/// The size of the end of a stream that is read to determine a trial's current activity.
 const LAST_EVENTS: u64 = 64 << 10;
-/// Trials that have not begun, or may be tried again, are looked at in every so many rounds.
+/// The number of rounds between checks of trials that have not started or may be retried.
 const SLOW_ROUNDS: u32 = 4;
 
-/// A run, seen from outside.
+/// The observed state of a run.
 #[derive(Clone, Debug, Default)]
 pub struct RunView {
-    /// The run's folder.
+    /// The run's directory.
     pub run_dir: Utf8PathBuf,
-    /// Whether a living process runs it.
+    /// Whether a live process runs it.
     pub is_running: bool,
     /// Its trials, in the order of the plan.
     pub trials: Vec<TrialView>,
-    /// How many trials it is to have; more than there are in `trials` when there is no plan.
+    /// The expected number of trials; more than in `trials` if the plan is missing.
     pub expected: usize,
 }
 
-/// A trial, seen from outside.
+/// The observed state of a trial.
 #[derive(Clone, Debug)]
 pub struct TrialView {
-    /// The number in the plan, from 0.
+    /// The index in the plan, from 0.
     pub number: usize,
     /// The agent.
     pub agent: String,
@@ -50,32 +48,32 @@ pub struct TrialView {
     pub state: TrialState,
     /// When it started.
     pub started_at: Option<Timestamp>,
-    /// How long it took, when it has ended.
+    /// The duration, if it has ended.
     pub duration_ms: Option<u64>,
-    /// Tokens so far, cached ones included; `None` is unknown.
+    /// Tokens so far, including cached ones; `None` if unknown.
     pub tokens: Option<u64>,
-    /// Of these, the ones of earlier iterations of its agent.
+    /// The tokens of earlier iterations of its agent.
     pub earlier_tokens: u64,
-    /// The cost; `None` is unknown.
+    /// The cost; `None` if unknown.
     pub cost: Option<Usd>,
-    /// The last thing that was heard of it.
+    /// The last event.
     pub last: Option<Event>,
 }
 
 /// The current phase of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrialState {
-    /// It has not begun.
+    /// It has not started.
     Waiting,
-    /// It is under way.
+    /// It is active.
     Active(Phase),
-    /// It was under way when its run was killed.
+    /// It was active when its run was killed.
     Dead,
     /// It has ended.
     Ended(TrialStatus, Outcome),
 }
 
-/// Looks at a run again and again.
+/// Observes a run repeatedly.
 #[derive(Debug)]
 pub struct RunWatch {
     view: RunView,
@@ -84,14 +82,14 @@ pub struct RunWatch {
     rounds: u32,
 }
 
-/// The part of a record that is shown.
+/// The fields of a record that are shown.
 #[derive(Deserialize)]
 pub struct SeenRecord {
     trial: u32,
     pub outcome: Outcome,
     pub status: TrialStatus,
-    pub agent: Named,
-    pub task: Named,
+    pub agent: NamedItem,
+    pub task: NamedItem,
     started_at: String,
     pub completed_at: Option<String>,
     duration_ms: Option<u64>,
@@ -99,7 +97,7 @@ pub struct SeenRecord {
 }
 
 #[derive(Deserialize)]
-pub struct Named {
+pub struct NamedItem {
     pub name: String,
 }
 
@@ -111,8 +109,7 @@ impl SeenRecord {
 }
 
 impl RunWatch {
-    /// Look at a run for the first time. A run of test cases has no plan: its trials are seen
-    /// when they begin.
+    /// Opens a run. A run of test cases has no plan: its trials appear when they start.
     pub fn open(run: &Utf8Path) -> Result<RunWatch, NoRun> {
         let run_dir = record::run_folder(run).unwrap_or_else(|_| run.to_owned());
         let plan = PlanFile::read(&run_dir);
@@ -140,7 +137,7 @@ impl RunWatch {
         }
     }
 
-    /// Watch a run of test cases from its beginning, when it has no trials yet.
+    /// Observes a run of test cases from its start, before it has trials.
     pub fn expecting(run: &Utf8Path, trials: usize) -> RunWatch {
         RunWatch::open(run).unwrap_or_else(|_| RunWatch {
             view: RunView {
@@ -160,7 +157,7 @@ impl RunWatch {
         &self.view
     }
 
-    /// Look again.
+    /// Reads the changes.
     pub fn refresh(&mut self) {
         self.view.is_running = is_locked(&self.view.run_dir);
         if !self.has_plan {
@@ -193,7 +190,7 @@ impl RunWatch {
 }
 
 impl TrialView {
-    /// A trial that has not begun and of which only the folder is known.
+    /// A trial that has not started, with only its directory known.
     pub fn waiting(number: usize, folder: Utf8PathBuf) -> TrialView {
         TrialView {
             number,
@@ -211,7 +208,7 @@ impl TrialView {
         }
     }
 
-    /// How long it has taken, or took.
+    /// The duration so far.
     pub fn elapsed_ms(&self, now: Timestamp) -> Option<u64> {
         let running = || {
             let since = now.duration_since(self.started_at?);
@@ -228,7 +225,7 @@ impl TrialView {
             return;
         };
         let key = (&record.agent.name, &record.task.name, record.trial);
-        // A trial of a plan is known; the record of another one says nothing about it.
+        // The record of another trial is ignored.
         if !self.agent.is_empty() && key != (&self.agent, &self.task, self.trial) {
             return;
         }
@@ -248,7 +245,7 @@ impl TrialView {
             self.state = TrialState::Ended(record.status, record.outcome);
             self.duration_ms = record.duration_ms;
             let usage = record.usage.as_ref();
-            self.tokens = usage.and_then(Usage::all_tokens).or(self.tokens);
+            self.tokens = usage.and_then(Usage::tokens).or(self.tokens);
             self.cost = usage.and_then(|usage| usage.total.cost_usd);
         } else if !is_running {
             self.state = TrialState::Dead;
@@ -257,7 +254,7 @@ impl TrialView {
         }
     }
 
-    /// Take an event of its stream in.
+    /// Applies an event of its stream.
     pub fn heard(&mut self, event: Event) {
         match &event {
             Event::Phase { phase } => self.state = TrialState::Active(*phase),
@@ -278,7 +275,7 @@ impl TrialView {
     }
 }
 
-/// The folders of a run of test cases, with their numbers: the run's own, or one for each.
+/// The directories of a run of test cases, with their indices: the run's own, or one for each.
 pub fn trial_folders(run: &Utf8Path) -> Vec<(usize, Utf8PathBuf)> {
     if run.join("artifacts").is_dir() {
         return vec![(0, run.to_owned())];
@@ -325,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_is_seen_waiting_working_and_ended() {
+    fn states_of_a_trial_are_observed() {
         let (_dir, run) = run();
         let held = crate::fs::lock_dir(&run).unwrap();
         let mut watch = RunWatch::open(&run).unwrap();
@@ -359,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_a_run_is_refused() {
+    fn directory_without_a_run_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = Utf8Path::from_path(dir.path()).unwrap();
         assert!(matches!(RunWatch::open(path), Err(NoRun { .. })));

@@ -7,31 +7,31 @@ use serde::{Deserialize, Serialize};
 
 use crate::usage::{Figures, Usage, UsageSource, Usd};
 
-/// At most so many differences to a recording are recorded.
+/// The maximum number of recorded differences to a recording.
 pub const MOST_DIFFERENCES: usize = 20;
 
-/// What the gateway counted for a trial.
+/// The gateway's counts for a trial.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct GatewayRecord {
     /// Calls that reached a model.
     pub calls: u64,
-    /// Calls that failed there.
+    /// Calls that failed at the provider.
     pub calls_failed: u64,
-    /// Calls that broke off before their usage was known: it may be too low.
+    /// Calls that were interrupted before their usage was known: the usage may be too low.
     pub calls_cut: u64,
-    /// The most that all calls may have cost, when some of them broke off. `cost_usd` is the least then.
-    /// Absent when nothing broke off, and when there is no upper bound.
+    /// The upper bound of the cost, if calls were interrupted. `cost_usd` is the lower bound then.
+    /// Absent without interrupted calls, and without an upper bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_at_most_usd: Option<Usd>,
     /// Calls that the gateway refused.
     pub calls_refused: u64,
-    /// Calls whose provider could not be reached or did not answer.
+    /// Calls whose provider was unreachable or did not answer.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub calls_unreachable: u64,
-    /// Calls that a fault was put into on purpose.
+    /// Calls with an injected fault.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub calls_with_faults: u64,
-    /// How often the gateway asked a provider again: what the agent would have done is not seen.
+    /// The number of retries of the gateway, which hide the agent's own reaction.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retries: u64,
     /// The limit that stopped a call.
@@ -41,41 +41,42 @@ pub struct GatewayRecord {
     pub total: Figures,
     /// The same, for each model.
     pub per_model: BTreeMap<String, Figures>,
-    /// Hosts that were asked for and refused, with how often.
+    /// Refused hosts, with the number of requests.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub refused_hosts: BTreeMap<String, u64>,
-    /// Calls that the agent's own figures leave out, such as those for titles and commit messages.
+    /// Calls that the agent's own figures omit, such as those for titles and commit messages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub side_calls: Vec<SideCall>,
-    /// Where the agent's own figures, with those calls, differ by more than 1 %.
+    /// Figures of the agent that differ by more than 1 %, including those calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differences: Vec<String>,
-    /// What was done with a recording, when calls were answered from one.
+    /// The use of a recording, if calls were answered from one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<ReplayRecord>,
-    /// Where the gateway was, when the trial ran on a node.
+    /// The location of the gateway, if the trial ran on a node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<GatewayPlace>,
-    /// The calls with their usage, for the comparison with the agent's figures. The call log has them on disk.
+    /// The calls with their usage, for the comparison with the agent's figures. On disk they are in
+    /// the call log.
     #[serde(skip)]
     pub observed_calls: Vec<SideCall>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "required by serde")]
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// What the gateway did with a recording of earlier calls.
+/// The gateway's use of a recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReplayRecord {
     /// Calls that were answered from it.
     pub answered: usize,
-    /// Calls that are not in it.
+    /// Calls that are missing in it.
     pub missed: usize,
-    /// Recorded calls that nobody asked for.
+    /// Recorded calls that were not requested.
     pub unused: usize,
-    /// Where calls that are not in it differ from what was expected next.
+    /// Differences between missing calls and the next recorded ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differences: Vec<String>,
 }
@@ -91,23 +92,23 @@ impl ReplayRecord {
     }
 }
 
-/// One call as the gateway counted it.
+/// One call with the gateway's counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SideCall {
     /// Its number in the call log.
     pub call: u64,
-    /// The model that was asked.
+    /// The requested model.
     pub model: Option<String>,
     /// Its usage.
     #[serde(flatten)]
     pub figures: Figures,
 }
 
-/// Where the gateway of trials on nodes is.
+/// The location of the gateway for trials on nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum GatewayPlace {
-    /// One in each trial, with its part of the run's budget.
+    /// One in each trial, with its share of the run's budget.
     #[default]
     Trial,
     /// One on the machine that runs the suite, for all nodes.
@@ -115,13 +116,19 @@ pub enum GatewayPlace {
 }
 
 impl GatewayRecord {
+    /// The model of all calls, if it is the same for all.
+    pub fn only_model(&self) -> Option<&String> {
+        let mut models = self.per_model.keys();
+        models.next().filter(|_| models.next().is_none())
+    }
+
     /// Calls that a model answered.
     pub fn calls_answered(&self) -> u64 {
         self.calls.saturating_sub(self.calls_failed)
     }
 
-    /// The sum of the accounts of several keys; `None` if there are none. A key without calls used
-    /// nothing.
+    /// The sum of the accounts of several keys; `None` if there are none. A key without calls has
+    /// zero usage.
     pub fn sum(all: &[&GatewayRecord]) -> Option<GatewayRecord> {
         let (first, rest) = all.split_first()?;
         let mut sum = (*first).clone();
@@ -156,7 +163,7 @@ impl GatewayRecord {
         Some(sum)
     }
 
-    /// The upper bound of two accounts together, if any call of them broke off.
+    /// The upper bound of two accounts together, if any of their calls was interrupted.
     fn at_most_with(&self, more: &GatewayRecord) -> Option<Usd> {
         if self.calls_cut + more.calls_cut == 0 {
             return None;
@@ -169,7 +176,7 @@ impl GatewayRecord {
         Some(most(self)? + most(more)?)
     }
 
-    /// The usage by the gateway's account; `None` if no call reported it.
+    /// The usage counted by the gateway; `None` if no call reported it.
     pub fn usage(&self) -> Option<Usage> {
         self.total.input_tokens.map(|_| Usage {
             total: self.total.clone(),

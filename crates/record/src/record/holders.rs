@@ -1,4 +1,4 @@
-//! The processes that hold trials of a run on a cluster.
+//! The processes that hold leases on trials of a run on a cluster.
 
 use std::time::SystemTime;
 
@@ -9,20 +9,21 @@ use super::{
     run_folder,
 };
 
-/// The folder of a run on a cluster that holds the cluster's files.
+/// The directory of a run's cluster files.
 pub const CLUSTER_DIR: &str = "cluster";
 
-/// Whether jobs of a run without a coordinator are at work: their leases are fresh.
+/// Whether jobs of a run without a coordinator are active: their leases are fresh.
 pub fn has_living(run: &Utf8Path) -> bool {
     Holders::of(run).living > 0
 }
 
-/// The number of trials whose process has been silent for long: its node may be dead or cut off.
+/// The number of trials whose process has not renewed its lease for long: its node may be dead or
+/// unreachable.
 pub fn silent(run: &Utf8Path) -> usize {
     run_folder(run).map_or(0, |run| Holders::of(&run).silent)
 }
 
-/// The processes that hold trials of a run on a cluster, by their leases.
+/// The processes that hold leases on trials of a run.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Holders {
     living: usize,
@@ -36,7 +37,7 @@ impl Holders {
         if !run.join(CLUSTER_DIR).is_dir() || !claims.is_dir() {
             return holders;
         }
-        // By the file server's clock, which made the claims' times.
+        // By the file server's clock, which also set the times of the leases.
         let now = tempfile::tempfile_in(&claims).and_then(|file| file.metadata()?.modified());
         holders.count(&claims, now.unwrap_or_else(|_| SystemTime::now()));
         holders
@@ -49,7 +50,7 @@ impl Holders {
                 self.count(entry.path(), now);
                 continue;
             }
-            // Each trial once, by its first claim.
+            // Each trial once, by its first lease.
             let Some(prefix) = entry.path().as_str().strip_suffix(".1") else {
                 continue;
             };
@@ -71,7 +72,7 @@ mod tests {
     use crate::record::lease::{Ended, Evidence, Holder, Taken};
 
     #[test]
-    fn holders_live_or_are_silent_until_they_give_up() {
+    fn holders_are_live_or_silent_until_they_release() {
         let dir = tempfile::tempdir().unwrap();
         let run = Utf8Path::from_path(dir.path()).unwrap();
         let claim = |trial: &str| {
@@ -84,7 +85,11 @@ mod tests {
             }
         };
         let (living, silent, over) = (claim("trial-1"), claim("trial-2"), claim("trial-3"));
-        assert_eq!(Holders::of(run), Holders::default(), "it is on no cluster");
+        assert_eq!(
+            Holders::of(run),
+            Holders::default(),
+            "the run is not on a cluster"
+        );
         fs_err::create_dir(run.join(CLUSTER_DIR)).unwrap();
         let long_ago = SystemTime::now() - STALE - Duration::from_secs(5);
         silent.beat_at(long_ago).unwrap();
@@ -95,7 +100,7 @@ mod tests {
         };
         assert_eq!(Holders::of(run), expect);
         living.end(Ended::Interrupted).unwrap();
-        // Another has it now.
+        // Another process has the lease now.
         claim("trial-2");
         assert_eq!(Holders::of(run).silent, 0);
     }

@@ -9,42 +9,42 @@ use serde::{Deserialize, Serialize};
 pub enum HookPhase {
     /// Before the agent starts.
     PreExecution,
-    /// When the results are there.
+    /// After the results are written.
     PostEvaluation,
 }
 
-/// What came of a hook.
+/// The result of a hook.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HookRecord {
     /// When it ran.
     pub phase: HookPhase,
     /// Its kind: `script`, `webhook` or `database`.
     pub name: String,
-    /// Whether it did what it is for.
+    /// Whether it succeeded.
     pub status: HookStatus,
-    /// What came of it, in one line.
+    /// The result in one line.
     pub message: String,
-    /// How long it took.
+    /// The duration in milliseconds.
     pub duration_ms: u64,
-    /// When it was done.
+    /// The time of its end.
     pub timestamp: String,
     /// The exit code of a script.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// How often a webhook was tried.
+    /// The number of attempts of a webhook.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
-    /// The file with what a script printed, below the artifacts folder.
+    /// The file with a script's output, below the artifacts directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
 }
 
-/// Whether a hook did what it is for.
+/// Whether a hook succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HookStatus {
-    /// It did.
+    /// It succeeded.
     Passed,
-    /// It did not.
+    /// It failed.
     Failed,
 }

@@ -1,30 +1,33 @@
-//! Whether a record is that of the trial in whose folder it lies: a record that was put in the place of another one
-//! counts as unreadable, so that its trial is run again and never reported as another.
+//! Checks whether a record belongs to the trial of its directory. A misplaced record counts as
+//! unreadable, so that the trial is run again and not reported as another.
 
 use camino::Utf8Path;
 use fs_err as fs;
 
 use super::{RECORD_FILE, Record, trial_path};
 
-/// The entry in the place of a trial's record.
+/// The state of a trial's record.
 pub enum RecordState {
-    /// No record, or one that cannot be read.
+    /// No record.
     Missing,
-    /// The record of another trial; which one.
+    /// A file that is not a record.
+    Unreadable,
+    /// The record of another trial, with its name.
     OfAnother(String),
     /// The trial's own record.
     Own(Box<Record>),
 }
 
 impl RecordState {
-    /// Read the record of the trial in `folder`. The run is not compared where its id is not known.
+    /// Reads the record of the trial in `folder`. The run is not compared if its id is unknown.
     pub fn read(folder: &Utf8Path, run_id: Option<&str>) -> RecordState {
-        let bytes = fs::read(folder.join("artifacts").join(RECORD_FILE)).ok();
-        let record = bytes.and_then(|bytes| serde_json::from_slice::<Record>(&bytes).ok());
-        match record {
-            None => RecordState::Missing,
-            Some(record) if record.is_of(folder, run_id) => RecordState::Own(Box::new(record)),
-            Some(record) => RecordState::OfAnother(record.trial_name()),
+        let Ok(bytes) = fs::read(folder.join("artifacts").join(RECORD_FILE)) else {
+            return RecordState::Missing;
+        };
+        match serde_json::from_slice::<Record>(&bytes) {
+            Err(_) => RecordState::Unreadable,
+            Ok(record) if record.is_of(folder, run_id) => RecordState::Own(Box::new(record)),
+            Ok(record) => RecordState::OfAnother(record.trial_name()),
         }
     }
 
@@ -32,13 +35,14 @@ impl RecordState {
     pub fn own(self) -> Option<Record> {
         match self {
             RecordState::Own(record) => Some(*record),
-            RecordState::Missing | RecordState::OfAnother(_) => None,
+            RecordState::Missing | RecordState::Unreadable | RecordState::OfAnother(_) => None,
         }
     }
 }
 
 impl Record {
-    /// Whether this is the record of the trial in `folder`. Only in runs of suites does a folder name its trial.
+    /// Whether this is the record of the trial in `folder`. Only in runs of suites the directory
+    /// identifies the trial.
     pub fn is_of(&self, folder: &Utf8Path, run_id: Option<&str>) -> bool {
         let below = trial_path(&self.agent.name, &self.task.name, self.trial);
         let trials = folder.ancestors().nth(3).and_then(Utf8Path::file_name);
@@ -46,7 +50,7 @@ impl Record {
         is_same_trial && run_id.is_none_or(|id| id == self.run_id)
     }
 
-    /// The trial that the record names, for people.
+    /// The trial of the record, for messages.
     fn trial_name(&self) -> String {
         let (agent, task) = (&self.agent.name, &self.task.name);
         format!(
@@ -73,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_of_the_trial_that_its_folder_and_run_name() {
+    fn record_belongs_to_the_trial_of_its_directory_and_run() {
         for (folder, run_id, expect) in [
             ("/runs/r/trials/a/t--x/trial-2", Some("r"), true),
             ("/runs/renamed/trials/a/t--x/trial-2", Some("r"), true),

@@ -1,4 +1,4 @@
-//! The iterations of a trial whose agent could be started more than once: their results and sums.
+//! The iterations of a trial with several starts of its agent: their results and sums.
 
 use std::fmt::Write as _;
 
@@ -17,47 +17,46 @@ use crate::{
 pub struct IterationRecord {
     /// Its number, from 1.
     pub number: u32,
-    /// Why it was started.
+    /// The reason of the start.
     pub reason: IterationReason,
-    /// Who was started: `agent.type`.
+    /// The started agent: `agent.type`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The model that was asked for.
+    /// The requested model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_requested: Option<String>,
     /// The model that answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The folder of its files below the artifacts; absent for the last one, whose files lie in the
-    /// artifacts themselves.
+    /// The directory of its files below the artifacts; absent for the last one, whose files are in
+    /// the artifacts directory itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// The agent's process; absent when none was started.
+    /// The agent's process; absent if none was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessRecord>,
-    /// What it used: the gateway's figures where it counted any, else the agent's own; absent when
-    /// unknown.
+    /// The usage: the gateway's figures if it counted any, else the agent's own; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// The agent's own figures, when those of the gateway are in `usage`.
+    /// The agent's own figures, if `usage` has the gateway's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_usage: Option<Usage>,
-    /// What the gateway counted; absent when there was none.
+    /// The gateway's counts; absent without a gateway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<GatewayRecord>,
     /// The agent's own id of its session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// Turns, by the agent's account.
+    /// The number of turns, according to the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns: Option<u64>,
-    /// What was counted in its output.
+    /// Counts from its output.
     pub counts: Counts,
-    /// What went wrong.
+    /// The errors.
     pub errors: Vec<LogError>,
-    /// What the command of the loop said about the work; absent when it was not run.
+    /// The result of the loop's check command; absent if it was not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<CheckRecord>,
 }
@@ -69,7 +68,7 @@ impl IterationRecord {
         self.agent_usage.as_ref().or(used)
     }
 
-    /// The result, in a line.
+    /// The result in one line.
     pub fn describe(&self) -> String {
         let mut text = format!("{} {}", self.kind, self.outcome.as_str());
         let usage = self.usage.as_ref();
@@ -91,15 +90,15 @@ impl IterationRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum IterationReason {
-    /// It was the first time.
+    /// It was the first start.
     First,
-    /// Infrastructure failed the one before.
+    /// An infrastructure failure ended the previous iteration.
     Infrastructure,
-    /// The one before failed.
+    /// The previous iteration failed.
     Error,
-    /// The one before changed nothing.
+    /// The previous iteration changed nothing.
     NoChange,
-    /// The command of the loop failed after the one before.
+    /// The check command failed after the previous iteration.
     CheckFailed,
 }
 
@@ -108,9 +107,11 @@ impl IterationReason {
     pub fn describe(self) -> &'static str {
         match self {
             IterationReason::First => "the first",
-            IterationReason::Infrastructure => "infrastructure failed the one before",
-            IterationReason::Error => "the one before failed",
-            IterationReason::NoChange => "the one before changed nothing",
+            IterationReason::Infrastructure => {
+                "an infrastructure failure ended the previous iteration"
+            }
+            IterationReason::Error => "the previous iteration failed",
+            IterationReason::NoChange => "the previous iteration changed nothing",
             IterationReason::CheckFailed => "the check failed",
         }
     }
@@ -126,20 +127,20 @@ impl From<RetryOn> for IterationReason {
     }
 }
 
-/// What the command of a loop said about the work.
+/// The result of a loop's check command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckRecord {
     /// The command.
     pub command: String,
     /// Whether it succeeded.
     pub passed: bool,
-    /// Its exit code; absent when it did not end by itself.
+    /// The exit code; absent if it did not end by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// Why there is none.
+    /// Why there is no exit code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// How long it took.
+    /// The duration in milliseconds.
     pub duration_ms: u64,
 }
 
@@ -150,7 +151,7 @@ impl Record {
         self.agent_usage.as_ref().or(used)
     }
 
-    /// How long the agent ran, all its iterations together; absent when it did not.
+    /// The duration of the agent over all iterations; absent if it did not run.
     pub fn agent_ms(&self) -> Option<u64> {
         let of = |process: &Option<ProcessRecord>| process.as_ref().map(|it| it.duration_ms);
         if self.iterations.is_empty() {
@@ -165,7 +166,7 @@ impl Record {
     }
 
     /// Replaces the figures of the last iteration by the sums of all iterations. A figure that is
-    /// unknown for one is unknown for all.
+    /// unknown for one iteration is unknown in the sum.
     pub fn sum_iterations(&mut self) {
         let all = &self.iterations;
         if all.len() < 2 {
@@ -184,7 +185,7 @@ impl Record {
     }
 }
 
-/// What an agent is started once more after.
+/// The cause of a restart of an agent.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -192,8 +193,8 @@ impl Record {
 pub enum RetryOn {
     /// The provider, the network or the sandbox failed.
     Infrastructure,
-    /// The agent itself failed, gave up, or was ended for not getting on.
+    /// The agent itself failed, gave up, or was ended for making no progress.
     Error,
-    /// The agent said that it was done, and the workspace is as it was.
+    /// The agent completed, and the workspace is unchanged.
     NoChange,
 }

@@ -1,6 +1,6 @@
-//! A lease: which process runs a trial, as a file that only one process can create. It works on
+//! A lease: the process that runs a trial, as a file that only one process can create. It works on
 //! shared file systems, without locks and with the clock of the file server only. A silent holder
-//! is replaced; every lease has a number, and a process that sees a higher one has lost the trial.
+//! is replaced; every lease has a number, and a process that finds a higher one has lost the trial.
 
 use std::{
     fs::File,
@@ -15,39 +15,39 @@ use tempfile::NamedTempFile;
 
 use crate::{fs::dir::revalidate, platform};
 
-/// How often a holder shows that it lives.
+/// The interval in which a holder renews its lease.
 pub const BEAT: Duration = Duration::from_secs(3);
-/// A holder that was silent for so long is dead.
+/// The time after which a silent holder is considered dead.
 pub const STALE: Duration = Duration::from_secs(30);
 
 /// The holder of a lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Holder {
-    /// Unlike that of any other process, ever.
+    /// A globally unique id.
     pub id: String,
     /// The machine.
     pub host: String,
-    /// The process on it.
+    /// The process id.
     pub pid: u32,
-    /// Where and when that process was made, in words that only fit it.
+    /// The unique start of that process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub birth: Option<Birth>,
-    /// The job of a cluster's engine that it is, when it is one.
+    /// The cluster job of the process, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<JobName>,
 }
 
-/// A job, as the engine of a cluster names it.
+/// A job of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct JobName {
     /// Its name, such as `slurm 12_7`.
     pub name: String,
-    /// How often the engine has started it again.
+    /// The number of restarts by the cluster.
     pub restarts: u32,
 }
 
 impl Holder {
-    /// This process.
+    /// The holder for this process.
     pub fn here(host: &str, job: Option<JobName>) -> Holder {
         Holder {
             id: uuid::Uuid::now_v7().to_string(),
@@ -58,7 +58,7 @@ impl Holder {
         }
     }
 
-    /// Whether it was a process where we are one, and is none any more.
+    /// Whether it was a process of this machine that no longer exists.
     pub fn is_gone(&self) -> bool {
         let Some(birth) = &self.birth else {
             return false;
@@ -67,7 +67,7 @@ impl Holder {
         is_near && Birth::of(self.pid).as_ref() != Some(birth)
     }
 
-    /// Whether it was a process of the machine of `other` before that was started again.
+    /// Whether it was a process of the machine of `other` before a reboot.
     pub fn is_of_an_earlier_boot(&self, other: &Holder) -> bool {
         let (Some(ours), Some(theirs)) = (&self.birth, &other.birth) else {
             return false;
@@ -75,8 +75,8 @@ impl Holder {
         self.host == other.host && ours.kernel() != theirs.kernel()
     }
 
-    /// Whether an engine started us again in the place of `other`: it only does so when that one
-    /// is dead to it.
+    /// Whether the cluster restarted us in place of `other`, which it does only if that one is
+    /// dead.
     fn replaces(&self, other: &Holder) -> bool {
         let (Some(ours), Some(theirs)) = (&self.job, &other.job) else {
             return false;
@@ -85,13 +85,13 @@ impl Holder {
     }
 }
 
-/// When and where a process began. Numbers of processes are used again, and there are machines of the
-/// same name and containers with numbers of their own.
+/// The start of a process. Pids are reused, and machines may share a name or have containers with
+/// their own pids.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Birth {
-    /// The running kernel and its space of process numbers.
+    /// The running kernel and its pid namespace.
     pub space: String,
-    /// When: in ticks since that kernel started on Linux, by the calendar elsewhere.
+    /// The start time: in ticks since boot on Linux, absolute elsewhere.
     pub at: u64,
 }
 
@@ -101,43 +101,43 @@ impl Birth {
         self.space.split(' ').next().unwrap_or_default()
     }
 
-    /// That of a living process; `None` when there is none.
+    /// The start of a live process; `None` if there is none.
     fn of(pid: u32) -> Option<Birth> {
         let (space, at) = platform::birth(pid)?;
         Some(Birth { space, at })
     }
 }
 
-/// The condition for a dead holder.
+/// The evidence that a holder is dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
-    /// It was silent for so long.
+    /// It was silent for this long.
     Silence(Duration),
-    /// The process that ran it reports it.
+    /// The cluster reports the end of its job.
     Engine,
 }
 
-/// The leases to one trial, of which the last one counts.
+/// The leases of one trial, of which the last one is valid.
 #[derive(Clone, Debug)]
 pub struct Leases {
-    /// Their path without the number.
+    /// The path prefix, without the number.
     prefix: Utf8PathBuf,
 }
 
-/// A lease, seen from outside.
+/// An observed lease.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct ObservedLease {
     /// Its number, from 1.
     pub number: u32,
-    /// The creator; `None` if it cannot be read.
+    /// The holder; `None` if it is not readable.
     pub holder: Option<Holder>,
-    /// Why its holder gave it up.
+    /// Why its holder released it.
     pub ended: Option<Ended>,
-    /// When it was last heard of, by the file server's clock.
+    /// The time of the last renewal, by the file server's clock.
     pub heard: SystemTime,
 }
 
-/// Why a lease was given up.
+/// Why a lease was released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
@@ -145,20 +145,20 @@ pub enum Ended {
     Recorded,
     /// The trial was interrupted.
     Interrupted,
-    /// Its input is bad.
+    /// Its input is invalid.
     Refused,
 }
 
 /// The result of requesting a lease.
 #[derive(Debug)]
 pub enum Taken {
-    /// It is ours.
+    /// This process has the lease.
     Ours(Lease),
-    /// Another has it.
-    Held(Seen),
+    /// Another process has it.
+    Held(ObservedLease),
 }
 
-/// A lease of ours.
+/// A lease of this process.
 #[derive(Debug)]
 pub struct Lease {
     leases: Leases,
@@ -166,24 +166,24 @@ pub struct Lease {
     file: File,
 }
 
-/// Whether a lease still counts.
+/// Whether a lease is still valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It does.
+    /// It is.
     Ours,
-    /// Another took us for dead.
+    /// Another process has taken over.
     Lost,
 }
 
 impl Leases {
-    /// Those whose files start with `prefix`.
+    /// The leases with this path prefix.
     pub fn at(prefix: impl Into<Utf8PathBuf>) -> Leases {
         Leases {
             prefix: prefix.into(),
         }
     }
 
-    /// Their path without the number.
+    /// The path prefix, without the number.
     pub fn prefix(&self) -> &Utf8Path {
         &self.prefix
     }
@@ -193,7 +193,7 @@ impl Leases {
     }
 
     /// The current lease; `None` if there never was one.
-    pub fn last(&self) -> Result<Option<Seen>> {
+    pub fn last(&self) -> Result<Option<ObservedLease>> {
         revalidate(self.folder());
         let mut last = None;
         for number in 1.. {
@@ -206,13 +206,13 @@ impl Leases {
         Ok(last)
     }
 
-    fn seen(&self, number: u32) -> Result<Seen> {
-        // Opened each time: that is when shared file systems look at what the server has.
+    fn seen(&self, number: u32) -> Result<ObservedLease> {
+        // Opening the file makes shared file systems query the server.
         let file = File::open(self.path(number))?;
         let heard = file.metadata()?.modified()?;
         let text = std::io::read_to_string(file)?;
         let mut lines = text.lines();
-        Ok(Seen {
+        Ok(ObservedLease {
             number,
             holder: lines
                 .next()
@@ -224,7 +224,7 @@ impl Leases {
         })
     }
 
-    /// Takes the trial, unless a live process holds it. `now` is called only if needed.
+    /// Takes the lease, unless a live process holds it. `now` is called only if needed.
     pub fn take(
         &self,
         who: &Holder,
@@ -245,14 +245,14 @@ impl Leases {
                         file,
                     }));
                 }
-                // Another was faster: look again at who.
+                // Another process was faster: check its lease.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Creates a lease that names its holder from its first instant: a process that is killed
+    /// Creates a lease that contains its holder from the start, so that a process that is killed
     /// meanwhile leaves no lease without a holder.
     fn create(&self, number: u32, who: &Holder) -> Result<File> {
         std::fs::create_dir_all(self.folder())?;
@@ -274,7 +274,7 @@ impl Leases {
     }
 }
 
-impl Seen {
+impl ObservedLease {
     fn is_free(
         &self,
         who: &Holder,
@@ -282,7 +282,7 @@ impl Seen {
         now: &dyn Fn() -> Result<SystemTime>,
     ) -> Result<bool> {
         let holder = self.holder.as_ref();
-        // The requesting process has released it: its earlier work no longer counts.
+        // The requesting process itself, its predecessor, or a dead process.
         let is_over = |held: &Holder| held.id == who.id || who.replaces(held) || held.is_gone();
         let is_dead = || holder.is_some_and(is_over);
         match evidence {
@@ -292,7 +292,7 @@ impl Seen {
         }
     }
 
-    /// Whether nothing was heard of it for so long.
+    /// Whether it was not renewed for this long.
     pub fn is_silent(&self, limit: Duration, now: SystemTime) -> bool {
         now.duration_since(self.heard)
             .is_ok_and(|silence| silence > limit)
@@ -300,19 +300,19 @@ impl Seen {
 }
 
 impl Lease {
-    /// Show that we live, and see whether we still have the trial.
+    /// Renews the lease. Returns whether it is still valid.
     pub fn beat(&self) -> Result<Standing> {
         platform::touch(&self.file)?;
         self.standing()
     }
 
-    /// The same at a time that is given, for simulations.
+    /// The same at a given time, for simulations.
     pub fn beat_at(&self, at: SystemTime) -> Result<Standing> {
         self.file.set_modified(at)?;
         self.standing()
     }
 
-    /// Whether we still have the trial.
+    /// Whether the lease is still valid.
     pub fn standing(&self) -> Result<Standing> {
         revalidate(self.leases.folder());
         match File::open(self.leases.path(self.number + 1)) {
@@ -322,7 +322,7 @@ impl Lease {
         }
     }
 
-    /// Give the trial up.
+    /// Releases the lease.
     pub fn end(mut self, ended: Ended) -> Result<()> {
         let mut line = serde_json::to_vec(&ended)?;
         line.push(b'\n');
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn held(taken: Taken) -> Seen {
+    fn held(taken: Taken) -> ObservedLease {
         match taken {
             Taken::Held(seen) => seen,
             Taken::Ours(lease) => panic!("ours: {lease:?}"),
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_gone_from_this_machine_holds_nothing() {
+    fn dead_process_of_this_machine_holds_no_lease() {
         let (_dir, leases) = leases();
         let living = holder(None);
         let dead = Holder {
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_that_start_at_once_one_wins() {
+    fn only_one_of_many_concurrent_processes_gets_the_lease() {
         let (_dir, leases) = leases();
         let wins = std::thread::scope(|scope| {
             let asking: Vec<_> = (0..16)
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_holder_is_taken_over_once_and_sees_it() {
+    fn silent_holder_is_replaced_once_and_notices() {
         let (_dir, leases) = leases();
         let first = holder(None);
         let lease = ours(take(&leases, &first, Duration::ZERO));
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_up_is_free_at_once() {
+    fn released_lease_is_free_at_once() {
         let (_dir, leases) = leases();
         let lease = ours(take(&leases, &holder(None), Duration::ZERO));
         lease.end(Ended::Interrupted).unwrap();
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_its_engine_starts_again_does_not_wait_for_itself() {
+    fn restarted_job_does_not_wait_for_its_predecessor() {
         let (_dir, leases) = leases();
         ours(take(&leases, &holder(Some(("12_7", 0))), Duration::ZERO));
         held(take(&leases, &holder(Some(("12_8", 1))), Duration::ZERO));

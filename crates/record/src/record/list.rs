@@ -1,4 +1,4 @@
-//! The recorded runs: finding and summarizing them, with few and small reads.
+//! The recorded runs: finds and summarizes them, with few and small reads.
 
 use std::collections::BTreeSet;
 
@@ -17,41 +17,41 @@ use crate::{
     usage::Usd,
 };
 
-/// How far below a folder runs are looked for: `<dir>/<suite>/runs/<id>`.
+/// The search depth for runs: `<dir>/<suite>/runs/<id>`.
 const DEEPEST: usize = 3;
-/// The time and the random digits at the end of a run's name.
+/// The length of the time and the random digits at the end of a run's name.
 const ID_LENGTH: usize = 24;
 
-/// One run, in short.
+/// A summary of one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RunListing {
-    /// The name of its folder.
+    /// The name of its directory.
     pub name: String,
     /// Its folder.
     pub run_dir: Utf8PathBuf,
     /// When it was started.
     pub started_at: Option<Timestamp>,
-    /// The suite's file, or the task of a run of one.
+    /// The suite's file, or the task of a run of one task.
     pub suite: Option<String>,
     /// Its agents.
     pub agents: BTreeSet<String>,
-    /// Whether a living process runs it.
+    /// Whether a live process runs it.
     pub is_running: bool,
-    /// How many trials it has.
+    /// The number of trials.
     pub trials: usize,
-    /// How many of them have ended.
+    /// The number of finished trials.
     pub done: usize,
-    /// How many passed.
+    /// The number of passed trials.
     pub passed: usize,
-    /// How many failed.
+    /// The number of failed trials.
     pub failed: usize,
-    /// How many could not be judged.
+    /// The number of excluded trials.
     pub errors: usize,
-    /// Their cost; null if it is unknown for one.
+    /// The cost; null if it is unknown for a trial.
     pub cost_usd: Option<Usd>,
 }
 
-/// The runs in a folder and a little below it, or the run that the folder is; newest first.
+/// The runs in a directory and below it, or the run itself; newest first.
 pub fn list(folder: &Utf8Path) -> Vec<RunListing> {
     let mut runs = parallel_map(&find(folder), |run| look(run));
     runs.sort_by(|one, other| {
@@ -61,7 +61,7 @@ pub fn list(folder: &Utf8Path) -> Vec<RunListing> {
     runs
 }
 
-/// The folders of runs in a folder and a little below it.
+/// The directories of runs in a directory and below it.
 pub fn find(folder: &Utf8Path) -> Vec<Utf8PathBuf> {
     let mut found = Vec::new();
     find_below(folder, DEEPEST, &mut found);
@@ -77,14 +77,14 @@ fn find_below(folder: &Utf8Path, depth: usize, found: &mut Vec<Utf8PathBuf>) {
         return;
     }
     for entry in folder.read_dir_utf8().into_iter().flatten().flatten() {
-        // A link such as `latest` leads to what is found anyway.
+        // The target of a link such as `latest` is found anyway.
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             find_below(entry.path(), depth - 1, found);
         }
     }
 }
 
-/// Whether a folder is a run: it is named as one, and has a lock as one.
+/// Whether a directory is a run, by its name and its lock.
 pub fn is_run(folder: &Utf8Path) -> bool {
     folder
         .file_name()
@@ -92,7 +92,7 @@ pub fn is_run(folder: &Utf8Path) -> bool {
         && folder.join(LOCK_FILE).is_file()
 }
 
-/// When a run was started, from its name.
+/// The start time of a run, from its name.
 pub fn started_at(name: &str) -> Option<Timestamp> {
     let id = name.get(name.len().checked_sub(ID_LENGTH)?..)?;
     let (time, random) = id.rsplit_once('-')?;
@@ -104,7 +104,7 @@ pub fn started_at(name: &str) -> Option<Timestamp> {
 
 /// The fields of `summary.json` and `meta.json` for a listing.
 #[derive(Deserialize)]
-struct Summary {
+struct RunTotals {
     #[serde(default)]
     not_run: usize,
     trials: Vec<SummaryTrial>,
@@ -126,7 +126,7 @@ struct SeenMeta {
     gateway: Option<SeenGateway>,
 }
 
-/// The gateway's account in `meta.json`, which wins over the agent's own.
+/// The gateway's account in `meta.json`, which takes precedence over the agent's own.
 #[derive(Deserialize)]
 struct SeenGateway {
     total_cost_usd: Option<Usd>,
@@ -159,7 +159,7 @@ pub fn look(run: &Utf8Path) -> RunListing {
         cost_usd: None,
     };
     let costs = if listing.is_running {
-        // A summary would be that of before the run was resumed.
+        // A summary would be from before the run was resumed.
         listing.add_plan(run)
     } else {
         listing.add_summary(run).or_else(|| listing.add_plan(run))
@@ -173,7 +173,7 @@ type Costs = Vec<Option<Usd>>;
 
 impl RunListing {
     fn add_summary(&mut self, run: &Utf8Path) -> Option<Costs> {
-        let summary: Summary = read(&run.join(SUMMARY_FILE))?;
+        let summary: RunTotals = read(&run.join(SUMMARY_FILE))?;
         let suite = read::<SuiteName>(&run.join(PLAN_FILE))?.suite;
         self.trials = summary.trials.len() + summary.not_run;
         let costs = summary.trials.into_iter().map(|trial| {
@@ -223,7 +223,7 @@ impl RunListing {
         costs
     }
 
-    /// Name a run of test cases after its task.
+    /// Names a run of test cases after its task.
     fn add_task(&mut self, task: String) {
         self.suite = match self.suite.take() {
             None => Some(task),
@@ -243,7 +243,7 @@ impl RunListing {
             TrialStatus::Passed => self.passed += 1,
             TrialStatus::Failed => self.failed += 1,
             TrialStatus::Error => self.errors += 1,
-            // It will be run again when the run is resumed.
+            // The trial runs again when the run is resumed.
             TrialStatus::Interrupted => return,
         }
         self.done += 1;
@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_of_a_run_ends_with_its_time() {
+    fn name_of_a_run_ends_with_its_time() {
         let at = |name| started_at(name).map(|at| at.to_string());
         let expect = Some("2026-01-31T23:59:58Z".to_owned());
         assert_eq!(at("20260131-235958-00ff00ff"), expect);
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_found_and_counted_from_what_is_there() {
+    fn runs_are_found_and_counted() {
         let dir = tempfile::tempdir().unwrap();
         let root = Utf8Path::from_path(dir.path()).unwrap();
         let whole = root.join("suite/runs/20260101-000000-00000001");

@@ -1,5 +1,5 @@
-//! `meta.json`: one trial in Thunderdome's format, ours a superset of it. Beside it lie the
-//! patch and the artifacts.
+//! `meta.json`: one trial in a superset of Thunderdome's format. The patch and the artifacts are
+//! next to it.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use super::{GatewayRecord, META_FILE, PATCH_FILE, Record, StoreError, TrialStatu
 use crate::{
     outcome::Outcome,
     record::score::Score,
-    usage::{Usage, UsageSource, Usd},
+    usage::{Figures, Usage, UsageSource, Usd},
 };
 
-/// The exit code of an agent that ran out of time, as `timeout` and Thunderdome have it.
+/// The exit code of a timed-out agent, as in `timeout` and Thunderdome.
 const TIMEOUT_CODE: i32 = 124;
 
 /// One trial.
@@ -27,54 +27,53 @@ pub struct Meta {
     pub task: String,
     /// The number of the trial, from 1.
     pub trial: u32,
-    /// How long the agent ran; null when it did not.
+    /// The duration of the agent; null if it did not run.
     pub duration_s: Option<f64>,
-    /// Its exit code, 124 for one that ran out of time; null when there is none.
+    /// The exit code, 124 for a timeout; null if there is none.
     pub exit_code: Option<i32>,
-    /// Thunderdome's word for how it ended.
+    /// Thunderdome's name for how it ended.
     pub exit_reason: ExitReason,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// The verdict.
+    /// The status.
     pub status: TrialStatus,
-    /// The scores of the evaluators, from 0 to 1, under Thunderdome's names where possible; null
-    /// for evaluators with an error.
+    /// The scores of the evaluators, from 0 to 1, with Thunderdome's names if possible; null for
+    /// evaluators with an error.
     #[serde(default)]
     pub scores: BTreeMap<String, Option<f64>>,
-    /// The mean of them by their weights, also for an agent that did not complete; null when an
-    /// evaluator that counts could not tell.
+    /// The weighted mean of the scores, also for an agent that did not complete; null if an
+    /// evaluator with a weight has an error.
     #[serde(default)]
     pub composite_score: Option<f64>,
-    /// Whether the money of the trial ran out.
+    /// Whether the trial's budget was exhausted.
     #[serde(default)]
     pub budget_exceeded: bool,
-    /// Tokens of all four kinds; null when unknown. These figures are the agent's own, such as
-    /// those of its sidecar, and the gateway's where it gives none.
+    /// Tokens of all four kinds; null if unknown. These figures are the agent's own, such as those
+    /// of its sidecar, or else the gateway's.
     pub total_tokens: Option<u64>,
     /// The cost; null if unknown.
     pub total_cost_usd: Option<Usd>,
-    /// Tokens sent, cached ones not included; null when unknown.
+    /// Input tokens, without cached ones; null if unknown.
     pub input_tokens: Option<u64>,
-    /// Tokens received; null when unknown.
+    /// Output tokens; null if unknown.
     pub output_tokens: Option<u64>,
-    /// Tokens read from the prompt cache; null when unknown.
+    /// Tokens read from the prompt cache; null if unknown.
     pub cache_read_tokens: Option<u64>,
-    /// Tokens written to the prompt cache; null when unknown.
+    /// Tokens written to the prompt cache; null if unknown.
     pub cache_creation_tokens: Option<u64>,
-    /// Turns; null when unknown.
+    /// The number of turns; null if unknown.
     pub turns: Option<u64>,
-    /// The tools that were used; null when unknown.
+    /// The used tools; null if unknown.
     pub tools_used: Option<Vec<String>>,
-    /// How long the agent worked, by its own account, else that of its process; null when it did
-    /// not run.
+    /// The agent's own duration, else that of its process; null if it did not run.
     pub duration_ms: Option<u64>,
-    /// Where the tokens above come from; null when they are unknown.
+    /// The source of the tokens above; null if they are unknown.
     #[serde(default)]
     pub usage_source: Option<UsageSource>,
     /// The gateway's account, which reports and budgets use; null without a gateway.
     #[serde(default)]
     pub gateway: Option<GatewayMeta>,
-    /// Where the two accounts differ by more than 1 %.
+    /// Differences of more than 1 % between the two accounts.
     #[serde(default)]
     pub differences: Vec<String>,
 }
@@ -84,17 +83,17 @@ pub struct Meta {
 pub struct GatewayMeta {
     /// Calls that reached a model.
     pub calls: u64,
-    /// Tokens of all four kinds; null when unknown.
+    /// Tokens of all four kinds; null if unknown.
     pub total_tokens: Option<u64>,
     /// Their cost; null if unknown.
     pub total_cost_usd: Option<Usd>,
-    /// Tokens sent, cached ones not included; null when unknown.
+    /// Input tokens, without cached ones; null if unknown.
     pub input_tokens: Option<u64>,
-    /// Tokens received; null when unknown.
+    /// Output tokens; null if unknown.
     pub output_tokens: Option<u64>,
-    /// Tokens read from the prompt cache; null when unknown.
+    /// Tokens read from the prompt cache; null if unknown.
     pub cache_read_tokens: Option<u64>,
-    /// Tokens written to the prompt cache; null when unknown.
+    /// Tokens written to the prompt cache; null if unknown.
     pub cache_creation_tokens: Option<u64>,
 }
 
@@ -113,29 +112,29 @@ impl From<&GatewayRecord> for GatewayMeta {
     }
 }
 
-/// Thunderdome's words for how an agent ended.
+/// Thunderdome's names for how an agent ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExitReason {
-    /// It was done.
+    /// It completed.
     Completed,
     /// It gave up.
     GaveUp,
     /// A limit ended it.
     Timeout,
-    /// Anything else.
+    /// Any other end.
     Crashed,
 }
 
 impl Meta {
-    /// The account of a finished trial.
+    /// The data of a finished trial.
     pub fn of(record: &Record) -> Meta {
         let process = record.process.as_ref();
         let sidecar = record.sidecar.as_ref();
         let usage = record.usage.as_ref();
-        // Thunderdome's rule for this file: the sidecar first, the gateway where there is none.
+        // Thunderdome's rule for this file: the sidecar, or else the gateway.
         let own = record.own_usage().or(usage);
-        let tokens = own.filter(|own| own.all_tokens().is_some()).or(usage);
+        let tokens = own.filter(|own| own.tokens().is_some()).or(usage);
         let total = tokens.map(|usage| &usage.total);
         let cost = |usage: Option<&Usage>| usage.and_then(|usage| usage.total.cost_usd);
         Meta {
@@ -159,7 +158,7 @@ impl Meta {
             // The score of the evaluators, regardless of the agent's outcome.
             composite_score: record.score.as_ref().and_then(|score| score.judged),
             budget_exceeded: record.outcome == Outcome::BudgetExceeded,
-            total_tokens: tokens.and_then(Usage::all_tokens),
+            total_tokens: total.and_then(Figures::all_tokens),
             total_cost_usd: cost(own).or_else(|| cost(usage)),
             input_tokens: total.and_then(|total| total.input_tokens),
             output_tokens: total.and_then(|total| total.output_tokens),
@@ -183,7 +182,7 @@ impl Meta {
         }
     }
 
-    /// Write it into the trial's folder, after the patch beside it: where it is, both are.
+    /// Writes the file into the trial's directory, after the patch: if it exists, both do.
     pub fn write(&self, folder: &Utf8Path) -> Result<(), StoreError> {
         let written = folder.join("artifacts").join(PATCH_FILE);
         let path = folder.join("diff.patch");
@@ -192,7 +191,7 @@ impl Meta {
             let kept = linked.or_else(|_| fs::copy(&written, &path).map(drop));
             kept.map_err(|source| StoreError { path, source })?;
         }
-        // Should it be missing after a power cut, it is made again from the record.
+        // If it is lost in a power cut, it is written again from the record.
         write_part(&folder.join(META_FILE), self)
     }
 }
@@ -202,7 +201,7 @@ fn scores(record: &Record) -> BTreeMap<String, Option<f64>> {
     record.score.as_ref().map(meta_scores).unwrap_or_default()
 }
 
-/// The parts of a score by Thunderdome's words.
+/// The parts of a score with Thunderdome's names.
 pub fn meta_scores(score: &Score) -> BTreeMap<String, Option<f64>> {
     let mut all = BTreeMap::new();
     let components = score.components.iter();

@@ -1,5 +1,5 @@
-//! The figures that an adapter script leaves beside its work: `.thunderdome-metrics.json`. They
-//! are believed when the file is in order; one that is not is a warning, and nothing is known.
+//! The figures that an adapter script writes: `.thunderdome-metrics.json`. A valid file is trusted;
+//! an invalid one is a warning, and the figures are unknown.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,18 +9,18 @@ use crate::usage::{Figures, Usage, UsageSource, Usd};
 
 /// The file's name, in the workspace.
 pub const METRICS_FILE: &str = ".thunderdome-metrics.json";
-/// A file larger than this holds something else.
+/// The maximum size of the file.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// What the file says.
+/// The content of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 // The name in the published schema of records.
 #[schemars(rename = "Sidecar")]
 pub struct AgentMetrics {
-    /// Tokens sent, cached ones not included.
+    /// Input tokens, without cached ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_tokens: Option<u64>,
-    /// Tokens received.
+    /// Output tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_tokens: Option<u64>,
     /// Tokens read from the prompt cache.
@@ -29,46 +29,46 @@ pub struct AgentMetrics {
     /// Tokens written to the prompt cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_creation_tokens: Option<u64>,
-    /// Turns.
+    /// The number of turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns: Option<u64>,
-    /// The names of the tools that were used.
+    /// The names of the used tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools_used: Option<Vec<String>>,
-    /// What it cost.
+    /// The cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_cost_usd: Option<Usd>,
-    /// How long the agent worked.
+    /// The duration of the agent in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
 }
 
 impl AgentMetrics {
-    /// Read the file of a workspace; `None` when there is none, and what is wrong with one that cannot be used.
+    /// Reads the file of a workspace; `None` if it does not exist, an error if it is invalid.
     pub fn read(workspace: &UntrustedDir, name: &str) -> Result<Option<AgentMetrics>, String> {
         match workspace.read(name, MAX_BYTES) {
             Ok(bytes) => AgentMetrics::parse(&bytes).map(Some),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(format!("cannot be read: {error}")),
+            Err(error) => Err(format!("is not readable: {error}")),
         }
     }
 
     fn parse(bytes: &[u8]) -> Result<AgentMetrics, String> {
-        // A list would be read field by field.
+        // serde would accept a list for a struct.
         let value: serde_json::Value =
             serde_json::from_slice(bytes).map_err(|error| format!("is not JSON: {error}"))?;
         if !value.is_object() {
             return Err("is not a JSON object".to_owned());
         }
         let read: AgentMetrics =
-            serde_json::from_value(value).map_err(|error| format!("cannot be used: {error}"))?;
+            serde_json::from_value(value).map_err(|error| format!("is invalid: {error}"))?;
         match read.total_cost_usd {
             Some(cost) if cost.nanos() < 0 => Err("has a negative cost".to_owned()),
             _ => Ok(read),
         }
     }
 
-    /// The same as usage; `None` when it tells no figure.
+    /// The figures as usage; `None` if there are none.
     pub fn usage(&self) -> Option<Usage> {
         let total = Figures {
             input_tokens: self.input_tokens,
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_in_order_is_believed_and_what_it_leaves_out_is_unknown() {
+    fn missing_figures_of_a_valid_file_are_unknown() {
         let text = r#"{"input_tokens": 10, "output_tokens": 2, "turns": 3, "tools_used": ["Bash"], "total_cost_usd": 0.5, "more": 1}"#;
         let sidecar = AgentMetrics::parse(text.as_bytes()).unwrap();
         let usage = sidecar.usage().unwrap();
@@ -104,11 +104,11 @@ mod tests {
         assert_eq!(usage.source, UsageSource::Sidecar);
         assert_eq!(sidecar.turns, Some(3));
         let empty = AgentMetrics::parse(b"{}").unwrap();
-        assert_eq!(empty.usage(), None, "no figure is unknown, not zero");
+        assert_eq!(empty.usage(), None, "missing figures are unknown, not zero");
     }
 
     #[test]
-    fn a_file_that_is_not_in_order_is_not_believed_in_part() {
+    fn invalid_file_is_not_used_in_part() {
         for text in [
             "",
             "{",

@@ -1,19 +1,26 @@
 //! `plan.json`: the trials of a run, so that the run can be resumed and followed.
 
+use std::collections::BTreeMap;
+
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::{lease::Leases, trial_path};
+use super::{
+    definition::{DefinitionChange, PairDigests, changes},
+    lease::Leases,
+    trial_path,
+};
 
 /// The trials of a run, in its directory.
 pub const PLAN_FILE: &str = "plan.json";
 /// The results of a run, in its directory.
 pub const SUMMARY_FILE: &str = "summary.json";
 
-/// A directory does not hold a run.
+/// A directory is not a run.
 #[derive(Debug, thiserror::Error)]
-#[error("there is no run {run} to resume")]
+#[error("no run to resume in {run}")]
 pub struct NoRun {
     /// The directory.
     pub run: Utf8PathBuf,
@@ -22,14 +29,29 @@ pub struct NoRun {
 /// The content of `plan.json`.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct PlanFile {
-    /// The suite's file, as the user named it.
+    /// The suite's file, as given by the user.
     #[serde(default)]
     pub suite: Option<String>,
-    /// The id of the run, which its records name; the directory may have been renamed.
+    /// The id of the run in its records; the directory may have been renamed.
     #[serde(default)]
     pub run_id: Option<String>,
     pub seed: u64,
     pub trials: Vec<TrialKey>,
+    /// The digests of each agent on each task; empty in runs of older versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pairs: Vec<PairDigests>,
+    /// The definitions that the digests stand for.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub definitions: BTreeMap<String, Value>,
+}
+
+/// A definition that is not the one that a run was started with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChangedDefinition {
+    /// The agent or task.
+    pub subject: String,
+    /// The changes.
+    pub changes: Vec<DefinitionChange>,
 }
 
 /// Identifies a trial within a run.
@@ -52,9 +74,57 @@ impl PlanFile {
         })
     }
 
-    /// Whether both plan the same trials. The suite's file may have moved.
+    /// Whether both plans have the same trials. The suite's file may have moved.
     pub fn is_same(&self, other: &PlanFile) -> bool {
         self.seed == other.seed && self.trials == other.trials
+    }
+
+    /// The digests of an agent on a task.
+    pub fn pair(&self, agent: &str, task: &str) -> Option<&PairDigests> {
+        let mut pairs = self.pairs.iter();
+        pairs.find(|pair| pair.agent == agent && pair.task == task)
+    }
+
+    /// The definitions that `now` has otherwise, each once. Those that one of the plans does not have are not compared.
+    pub fn changed(&self, now: &PlanFile) -> Vec<ChangedDefinition> {
+        let mut found = Vec::new();
+        for pair in &now.pairs {
+            let Some(kept) = self.pair(&pair.agent, &pair.task) else {
+                continue;
+            };
+            let (agent, task) = (&pair.agent, &pair.task);
+            for (subject, before, after) in [
+                (
+                    format!("agent `{agent}`"),
+                    &kept.agent_digest,
+                    &pair.agent_digest,
+                ),
+                (
+                    format!("task `{task}`"),
+                    &kept.task_digest,
+                    &pair.task_digest,
+                ),
+                (
+                    format!("evaluators of task `{task}`"),
+                    &kept.evaluators_digest,
+                    &pair.evaluators_digest,
+                ),
+            ] {
+                let changed = ChangedDefinition {
+                    subject,
+                    changes: changes(self.definition(before), now.definition(after)),
+                };
+                if before != after && !found.contains(&changed) {
+                    found.push(changed);
+                }
+            }
+        }
+        found
+    }
+
+    /// The definition with this digest.
+    fn definition(&self, digest: &str) -> &Value {
+        self.definitions.get(digest).unwrap_or(&Value::Null)
     }
 }
 
@@ -74,5 +144,61 @@ impl TrialKey {
 
     pub fn path(&self) -> Utf8PathBuf {
         trial_path(&self.agent, &self.task, self.trial)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{super::definition::Definition, *};
+
+    fn plan(model: &str, prompt: &str) -> PlanFile {
+        let agent = Definition::new(json!({"model": model}));
+        let task = Definition::new(json!({"prompt": prompt}));
+        let evaluators = Definition::new(json!([]));
+        let pair = |name: &str| PairDigests {
+            agent: "a".to_owned(),
+            task: name.to_owned(),
+            agent_digest: agent.digest.clone(),
+            task_digest: task.digest.clone(),
+            evaluators_digest: evaluators.digest.clone(),
+        };
+        let pairs = vec![pair("t"), pair("u")];
+        let all = [agent, task, evaluators];
+        PlanFile {
+            suite: None,
+            run_id: None,
+            seed: 0,
+            trials: Vec::new(),
+            pairs,
+            definitions: all.into_iter().map(|it| (it.digest, it.text)).collect(),
+        }
+    }
+
+    #[test]
+    fn a_changed_definition_is_named_once_with_its_values() {
+        let differences = |before: &PlanFile, after: &PlanFile| -> Vec<String> {
+            let found = before.changed(after).into_iter();
+            found
+                .map(|it| format!("{} {}", it.subject, it.changes[0]))
+                .collect()
+        };
+        let kept = plan("x", "p");
+        assert!(differences(&kept, &plan("x", "p")).is_empty());
+        let found = differences(&kept, &plan("y", "p"));
+        assert_eq!(found, ["agent `a` /model: \"x\" → \"y\""]);
+        let found = differences(&kept, &plan("x", "q"));
+        let change = "/prompt: \"p\" → \"q\"";
+        assert_eq!(
+            found,
+            [format!("task `t` {change}"), format!("task `u` {change}")]
+        );
+    }
+
+    #[test]
+    fn a_plan_of_an_older_version_has_no_definitions_to_compare() {
+        let older: PlanFile = serde_json::from_value(json!({"seed": 0, "trials": []})).unwrap();
+        assert!(older.changed(&plan("x", "p")).is_empty());
     }
 }

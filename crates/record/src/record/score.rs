@@ -1,5 +1,6 @@
 //! The score of a trial: one number from 0 to 1, made of what its evaluators gave, each counting as
-//! much as the task says. Where nothing can be said there is no score, which is not a 0.
+//! much as the task says. Gates fail a trial and add no points; if there is nothing else, the score is 1 or 0.
+//! Where nothing can be said there is no score, which is not a 0.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,29 +10,29 @@ use crate::{
     record::{TrialStatus, Verdict, VerdictStatus},
 };
 
-/// What a trial's work is worth.
+/// The score of a trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Score {
-    /// From 0 to 1. It is 0 when the agent did not complete, whatever its work is worth.
+    /// The score from 0 to 1. It is 0 if the agent did not complete, regardless of its work.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub value: f64,
-    /// What the work is worth, whatever became of the agent; null when an evaluator that counts
-    /// could not tell.
+    /// The score of the work, regardless of the agent's outcome; null if an evaluator with a weight
+    /// has an error.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub judged: Option<f64>,
-    /// What it is made of, in the order of the evaluators.
+    /// The components, in the order of the evaluators.
     pub components: Vec<Component>,
 }
 
-/// What one evaluator adds to a score.
+/// One evaluator's component of a score.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Component {
     /// The evaluator.
     pub evaluator: String,
-    /// How much it counts; 0 for what only measures.
+    /// How much it counts; 0 for gates and for what only measures.
     #[schemars(range(min = 0.0))]
     pub weight: f64,
-    /// From 0 to 1; null when it could not tell, or only measures.
+    /// From 0 to 1; null if the evaluator has an error, or only measures.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub value: Option<f64>,
 }
@@ -39,7 +40,7 @@ pub struct Component {
 impl Component {
     fn of(verdict: &Verdict) -> Component {
         let value = match (verdict.score, verdict.status) {
-            _ if verdict.weight == 0.0 && verdict.score.is_none() => None,
+            _ if verdict.weight == 0.0 && verdict.score.is_none() && !verdict.gate => None,
             (Some(score), _) => Some(score),
             (None, VerdictStatus::Passed) => Some(1.0),
             (None, VerdictStatus::Failed) => Some(0.0),
@@ -55,16 +56,20 @@ impl Component {
 
 impl Score {
     /// The score of a trial with this result; `None` if it cannot be determined, or if no evaluator
-    /// has a weight.
+    /// has a weight or is a gate.
     pub fn of(outcome: Outcome, status: TrialStatus, verdicts: &[Verdict]) -> Option<Score> {
         if matches!(status, TrialStatus::Error | TrialStatus::Interrupted) {
             return None;
         }
         let components: Vec<Component> = verdicts.iter().map(Component::of).collect();
-        if components.iter().all(|component| component.weight == 0.0) {
+        let has_weight = components.iter().any(|component| component.weight > 0.0);
+        let judged = if has_weight {
+            mean(&components)
+        } else if verdicts.iter().any(|verdict| verdict.gate) {
+            gates(verdicts)
+        } else {
             return None;
-        }
-        let judged = mean(&components);
+        };
         let value = match outcome {
             Outcome::Completed => judged?,
             _ => 0.0,
@@ -77,7 +82,30 @@ impl Score {
     }
 }
 
-/// The weighted mean of what counts; unknown when a part of it is.
+/// Why a trial without a score is excluded, in a word or two.
+pub fn exclusion(status: TrialStatus, outcome: Outcome) -> &'static str {
+    match status {
+        TrialStatus::Interrupted => "interrupted",
+        TrialStatus::Error if outcome.is_infrastructure() => outcome.as_str(),
+        TrialStatus::Error => "evaluator error",
+        TrialStatus::Passed | TrialStatus::Failed => "no evaluator counts",
+    }
+}
+
+/// 1 if all gates passed, 0 if one failed; unknown when one could not tell.
+fn gates(verdicts: &[Verdict]) -> Option<f64> {
+    let gates = || verdicts.iter().filter(|verdict| verdict.gate);
+    let is = |status| gates().any(|verdict| verdict.status == status);
+    if is(VerdictStatus::Failed) {
+        Some(0.0)
+    } else if is(VerdictStatus::Error) || is(VerdictStatus::Skipped) {
+        None
+    } else {
+        Some(1.0)
+    }
+}
+
+/// The weighted mean; unknown if a component is unknown.
 fn mean(components: &[Component]) -> Option<f64> {
     let counting = components.iter().filter(|one| one.weight > 0.0);
     let mut total = 0.0;
@@ -121,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_measures_does_not_count() {
+    fn measurements_do_not_count() {
         let measure = verdict(VerdictStatus::Passed, None, 0.0);
         let failed = verdict(VerdictStatus::Failed, None, 1.0);
         let all = [measure.clone(), failed];
@@ -131,17 +159,48 @@ mod tests {
     }
 
     #[test]
-    fn an_evaluator_that_broke_is_no_0() {
+    fn gates_add_no_points_and_alone_they_are_1_or_0() {
+        use VerdictStatus::{Error, Failed, Passed};
+        let gate = |status| Verdict {
+            gate: true,
+            ..verdict(status, None, 0.0)
+        };
+        let tests = |status| verdict(status, None, 1.0);
+        let (passed, failed) = (TrialStatus::Passed, TrialStatus::Failed);
+        for (status, verdicts, expect) in [
+            // Doing nothing keeps within all limits.
+            (failed, vec![tests(Failed), gate(Passed)], Some(0.0)),
+            (passed, vec![tests(Passed), gate(Passed)], Some(1.0)),
+            (failed, vec![tests(Passed), gate(Failed)], Some(1.0)),
+            (passed, vec![gate(Passed), gate(Passed)], Some(1.0)),
+            (failed, vec![gate(Passed), gate(Failed)], Some(0.0)),
+            (failed, vec![gate(Error), gate(Failed)], Some(0.0)),
+            (TrialStatus::Error, vec![gate(Error), gate(Passed)], None),
+            (
+                passed,
+                vec![verdict(Passed, None, 0.0), gate(Passed)],
+                Some(1.0),
+            ),
+        ] {
+            check(DONE, status, &verdicts, expect);
+        }
+        let score = Score::of(DONE, failed, &[tests(Passed), gate(Failed)]).unwrap();
+        let parts: Vec<_> = score.components.iter().map(|it| it.value).collect();
+        assert_eq!(parts, [Some(1.0), Some(0.0)]);
+    }
+
+    #[test]
+    fn evaluator_with_an_error_does_not_score_0() {
         let passed = verdict(VerdictStatus::Passed, None, 1.0);
         let broke = verdict(VerdictStatus::Error, None, 1.0);
         check(DONE, TrialStatus::Error, &[passed, broke.clone()], None);
-        // Failed for certain, but by how much is not known.
+        // The trial failed, but its score is unknown.
         let failed = verdict(VerdictStatus::Failed, None, 1.0);
         check(DONE, TrialStatus::Failed, &[failed, broke], None);
     }
 
     #[test]
-    fn an_agent_that_did_not_complete_has_0_and_what_was_judged_beside() {
+    fn incomplete_agent_scores_0_with_the_judged_score_recorded() {
         let passed = [verdict(VerdictStatus::Passed, None, 1.0)];
         for outcome in [
             Outcome::Timeout,

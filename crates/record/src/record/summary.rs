@@ -1,4 +1,4 @@
-//! Summaries of trials, as `summary.json` has them and `--json` prints them.
+//! Summaries of trials, as in `summary.json` and the output of `--json`.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::Serialize;
@@ -23,26 +23,30 @@ pub struct TrialSummary {
     pub trial: u32,
     /// How the agent ended.
     pub outcome: Outcome,
-    /// The verdict.
+    /// The status.
     pub status: TrialStatus,
-    /// The score, from 0 to 1; null when the trial is excluded.
+    /// The score, from 0 to 1; null if the trial is excluded.
     pub score: Option<f64>,
-    /// The score on a scale where doing nothing is 0 and the reference solution 1; absent when either is unknown.
+    /// The score on a scale where the null agent is 0 and the reference solution is 1; absent if
+    /// either is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub normalized_score: Option<f64>,
-    /// The number of starts of its agent, when it may be started more than once.
+    /// The number of starts of its agent, if it can be restarted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iterations: Option<usize>,
     /// The path of its record.
     pub record: Utf8PathBuf,
-    /// Tokens; null when unknown.
+    /// Tokens; null if unknown.
     pub usage: Option<Usage>,
-    /// The cost; null when unknown.
+    /// The cost; null if unknown.
     pub cost_usd: Option<Usd>,
-    /// The infrastructure failure that ended it, if one did.
+    /// The infrastructure failure that ended it, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// How calls were answered from a recording, if they were.
+    /// Why it did not pass, in one line; absent if it passed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The use of a recording, if calls were answered from one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replay: Option<ReplayRecord>,
 }
@@ -67,6 +71,7 @@ pub fn summary(record: &Record, folder: &Utf8Path) -> TrialSummary {
             .first()
             .filter(|_| record.outcome.is_infrastructure())
             .map(|error| error.message.clone()),
+        reason: record.reason(),
         replay: record
             .gateway
             .as_ref()

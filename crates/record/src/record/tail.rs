@@ -1,5 +1,5 @@
-//! Reading `events.ndjson` while it is written, or afterwards. Nothing is locked and no file is
-//! kept open between two readings.
+//! Reads `events.ndjson` while it is written, or afterwards. Nothing is locked and no file is kept
+//! open between two reads.
 
 use std::{
     fs::File,
@@ -8,32 +8,32 @@ use std::{
 
 use camino::Utf8PathBuf;
 
-use super::events::Entry;
+use super::event::Entry;
 use crate::platform;
 
-/// The most that is read at once.
+/// The maximum size of one read.
 const MOST_READ: u64 = 4 << 20;
 
-/// A place in an event stream.
+/// A position in an event stream.
 #[derive(Debug)]
 pub struct Tail {
     path: Utf8PathBuf,
-    /// Which file it was.
+    /// The identity of the file.
     file: u64,
     at: u64,
-    /// How much of the end is of interest when the file is first seen.
+    /// The size of the end to read when the file is opened first.
     only_last: u64,
-    /// The beginning of a line whose end was not there yet.
+    /// The start of an incomplete line.
     partial: Vec<u8>,
 }
 
 impl Tail {
-    /// From the beginning.
+    /// Reads from the start.
     pub fn new(path: Utf8PathBuf) -> Tail {
         Tail::of_last(path, u64::MAX)
     }
 
-    /// From so many bytes before the end.
+    /// Reads from this many bytes before the end.
     pub fn of_last(path: Utf8PathBuf, bytes: u64) -> Tail {
         Tail {
             path,
@@ -44,7 +44,7 @@ impl Tail {
         }
     }
 
-    /// The data written since the last read, a few megabytes at most. A missing file is empty, and
+    /// The entries since the last read, a few megabytes at most. A missing file is empty, and
     /// invalid lines are skipped.
     pub fn read(&mut self) -> Vec<Entry> {
         let Ok(bytes) = self.read_bytes() else {
@@ -66,7 +66,7 @@ impl Tail {
         let mut file = File::open(&self.path)?;
         let (id, length) = (platform::file_id(&file)?, file.metadata()?.len());
         if id != self.file || length < self.at {
-            // Another attempt has another file.
+            // Another attempt has a new file.
             self.file = id;
             self.at = length.saturating_sub(self.only_last);
             self.partial.clear();
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tail_sees_each_line_once_and_only_when_it_is_whole() {
+    fn complete_lines_are_read_once() {
         let dir = tempfile::tempdir().unwrap();
         let path = Utf8PathBuf::try_from(dir.path().join("events")).unwrap();
         let mut tail = Tail::new(path.clone());
@@ -108,11 +108,11 @@ mod tests {
         assert!(times(&mut tail).is_empty());
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, line(9)).unwrap();
-        assert_eq!(times(&mut tail), [9], "another attempt, another file");
+        assert_eq!(times(&mut tail), [9], "another attempt has a new file");
     }
 
     #[test]
-    fn only_the_end_is_read_when_that_is_enough() {
+    fn only_the_requested_end_is_read() {
         let dir = tempfile::tempdir().unwrap();
         let path = Utf8PathBuf::try_from(dir.path().join("events")).unwrap();
         let text: String = (0..100).map(line).collect();

@@ -1,20 +1,19 @@
-//! `record.json`: everything that is known of one trial, and where each figure came from.
-//! It is written when the trial starts, as interrupted, and again when it ends: a trial that
-//! was killed has a record too.
+//! `record.json`: all data of one trial, with the source of each figure. It is written when the
+//! trial starts, as interrupted, and again when it ends, so that a killed trial has a record, too.
 
 use proctor_process::{Capture, Report};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{GatewayRecord, IterationRecord};
+use super::{GatewayRecord, IterationRecord, definition::DefinitionRecord};
 use crate::{
     outcome::{EndedBy, Ending, Outcome},
     record::{HookRecord, Verdict, metrics_file::AgentMetrics, score::Score},
-    session::{Counts, LogError},
+    session::{Counts, LogError, McpServer},
     usage::Usage,
 };
 
-/// The version of the record's format.
+/// The version of the record format.
 pub const RECORD_VERSION: &str = "1.0.0";
 
 /// One trial.
@@ -26,130 +25,129 @@ pub struct Record {
     pub run_id: String,
     /// The number of the trial, from 1.
     pub trial: u32,
-    /// What became of the trial.
+    /// The outcome.
     pub outcome: Outcome,
-    /// The trial's verdict as a whole.
+    /// The status of the trial.
     pub status: TrialStatus,
-    /// What the work is worth; null when nothing can be said of it.
+    /// The score; null if the trial is excluded.
     #[serde(default)]
     pub score: Option<Score>,
-    /// The contender.
+    /// The agent.
     pub agent: AgentRecord,
-    /// What was asked.
+    /// The task.
     pub task: TaskRecord,
     /// When the trial started.
     pub started_at: String,
-    /// When it ended; absent while it runs, or when Proctor was killed.
+    /// When it ended; absent while it runs, or if Proctor was killed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<String>,
-    /// How long it took, preparation and judging included.
+    /// The duration in milliseconds, including preparation and judging.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
-    /// When the agent would have been ended.
+    /// The limits of the agent.
     #[serde(default)]
     pub limits: AgentLimitsRecord,
-    /// Where the trial executed.
+    /// The sandbox.
     #[serde(default)]
     pub sandbox: SandboxRecord,
-    /// What the gateway counted; absent when there was none.
+    /// The gateway's counts; absent without a gateway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<GatewayRecord>,
-    /// The agent's process; absent when none was started.
+    /// The agent's process; absent if none was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessRecord>,
-    /// What it used: the gateway's figures where it counted any, else the agent's own; absent when
-    /// unknown.
+    /// The usage: the gateway's figures if it counted any, else the agent's own; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// The agent's own figures, when those of the gateway are in `usage`.
+    /// The agent's own figures, if `usage` has the gateway's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_usage: Option<Usage>,
     /// The agent's own id of its session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// Turns, by the agent's account.
+    /// The number of turns, according to the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns: Option<u64>,
-    /// How long the agent worked, by its own account.
+    /// The duration in milliseconds, according to the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_ms: Option<u64>,
-    /// The tools that it used, by name; absent when its output does not tell.
+    /// The names of the used tools; absent if the output does not contain them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools_used: Option<Vec<String>>,
-    /// What was counted in its output.
+    /// Counts from its output.
     pub counts: Counts,
-    /// What it changed; absent when that could not be told.
+    /// The agent's change; absent if it could not be determined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<DiffRecord>,
-    /// What an adapter script left of its own figures.
+    /// The figures of an adapter script.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sidecar: Option<AgentMetrics>,
-    /// What the evaluators said.
+    /// The verdicts of the evaluators.
     pub verdicts: Vec<Verdict>,
-    /// What the hooks of the test case did.
+    /// The results of the hooks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hooks: Vec<HookRecord>,
-    /// What identifies the definition that they were made by, when it is not the task's that was
-    /// run.
+    /// The digest of the definition that the verdicts are based on, if it is not the task's at the
+    /// time of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judged_by: Option<String>,
-    /// Earlier judgements, the first one first: what was judged again is not forgotten.
+    /// Earlier judgements, oldest first: rescoring keeps them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Judgement>,
-    /// Each start of the agent, when it may be started more than once (`retry`, `loop`): figures
-    /// above are the sums of theirs, and all else is the last one's.
+    /// Each start of the agent, if it can be restarted (`retry`, `loop`). The figures above are
+    /// sums; all other data is from the last one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub iterations: Vec<IterationRecord>,
-    /// What went wrong.
+    /// The errors.
     pub errors: Vec<LogError>,
-    /// What was noticed and is no error.
+    /// Remarks that are not errors.
     pub notes: Vec<String>,
-    /// Where it ran.
+    /// The machine.
     pub host: HostRecord,
     /// The version of Proctor.
     pub proctor_version: String,
 }
 
 impl Record {
-    /// Read a record's file.
+    /// Reads a record's file.
     pub fn read(path: &camino::Utf8Path) -> std::io::Result<Record> {
         Ok(serde_json::from_slice(&fs_err::read(path)?)?)
     }
 }
 
-/// What was once said of a trial's work, before it was judged again.
+/// A judgement that was replaced by rescoring.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Judgement {
     /// When it was replaced.
     pub replaced_at: String,
-    /// The verdict on the trial as a whole.
+    /// The status of the trial.
     pub status: TrialStatus,
-    /// What the work was worth; null when nothing could be said.
+    /// The score; null if the trial was excluded.
     pub score: Option<Score>,
-    /// What the evaluators said.
+    /// The verdicts of the evaluators.
     pub verdicts: Vec<Verdict>,
-    /// What identifies the definition that they were made by, when it is not the task's that was
-    /// run.
+    /// The digest of the definition that the verdicts are based on, if it is not the task's at the
+    /// time of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judged_by: Option<String>,
 }
 
-/// The trial's verdict as a whole.
+/// The status of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TrialStatus {
-    /// The agent completed and every evaluator passed.
+    /// The agent completed and all evaluators passed.
     Passed,
     /// The agent or an evaluator failed.
     Failed,
-    /// Nothing can be said of the agent: infrastructure or an evaluator broke.
+    /// The trial is excluded: the infrastructure or an evaluator failed.
     Error,
-    /// The run was ended before the trial was.
+    /// The run was ended before the trial.
     Interrupted,
 }
 
 impl TrialStatus {
-    /// The word used in files and on the screen.
+    /// The name in files and on the screen.
     pub fn as_str(self) -> &'static str {
         match self {
             TrialStatus::Passed => "passed",
@@ -160,45 +158,51 @@ impl TrialStatus {
     }
 }
 
-/// The contender.
+/// The agent of a trial.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AgentRecord {
-    /// The contender's name: that of its kind, unless a suite gives it one.
+    /// The agent's name: its type, unless a suite sets one.
     pub name: String,
     /// `agent.type`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The version that the agent itself told, else the one its program told.
+    /// The version that the agent reports, else the version of its program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// The adapter's version: that of Proctor.
     pub adapter_version: String,
-    /// The program that was run.
+    /// The program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// The package that was installed for it, with its version, when the suite names one.
+    /// The package that was installed for it, with its version, if the suite sets one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub package: Option<String>,
-    /// The model that was asked for.
+    /// The requested model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_requested: Option<String>,
     /// The model that answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Where its credentials came from; never what they are.
+    /// The MCP servers that it reported, with their states; absent when its output does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mcp_servers: Option<Vec<McpServer>>,
+    /// The source of its credentials, never their value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials: Option<String>,
+    /// Its definition; absent in records of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<DefinitionRecord>,
 }
 
-/// What was asked.
+/// The task of a trial.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TaskRecord {
     /// The task's name.
     pub name: String,
-    /// Where the task comes from.
+    /// The kind of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<TaskKind>,
-    /// What it belongs to.
+    /// The category.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
     /// The file that defines it.
@@ -210,7 +214,7 @@ pub struct TaskRecord {
     /// The branch, as written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// The commit that was checked out.
+    /// The checked-out commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     /// The tree of that commit: the content that the agent started from.
@@ -223,9 +227,15 @@ pub struct TaskRecord {
     /// score that are not computed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// Its definition without the evaluators; absent in records of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<DefinitionRecord>,
+    /// The SHA-256 of the definition of the evaluators that made the verdicts; absent in records of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evaluators: Option<String>,
 }
 
-/// Where a task comes from.
+/// The source of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskKind {
@@ -235,64 +245,64 @@ pub enum TaskKind {
     Repo,
     /// A youBencha test case.
     Testcase,
-    /// A directory whose work is done already.
+    /// A directory with existing work.
     Directory,
 }
 
-/// When an agent is ended; absent is never.
+/// The limits of an agent; absent means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentLimitsRecord {
-    /// Its time.
+    /// The time limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// Its longest silence.
+    /// The maximum time without output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_timeout_ms: Option<u64>,
     /// The longest time without a new event and without a changed file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_progress_timeout_ms: Option<u64>,
-    /// How often in a row it may do the same.
+    /// The maximum number of repetitions of an action.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loop_limit: Option<u32>,
 }
 
-/// Where a trial executed.
+/// The sandbox of a trial.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum SandboxRecord {
-    /// In a folder and a process tree of its own on this machine.
+    /// Its own directory and process tree on this machine.
     #[default]
     Local,
-    /// In a container of its own.
+    /// Its own container.
     Docker(Box<ContainerRecord>),
 }
 
 /// The container of a trial.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ContainerRecord {
-    /// Who ran it; nothing in records of older versions.
+    /// The engine; absent in records of older versions.
     #[serde(default)]
     pub engine: Option<EngineRecord>,
-    /// Where its engine listens.
+    /// The address of its engine.
     #[serde(default)]
     pub address: String,
-    /// The image, as it is named, or the folder that it was built from.
+    /// The name of the image, or the folder that it was built from.
     pub image: String,
-    /// The id of the image: what is in it.
+    /// The id of the image, which identifies its content.
     pub image_id: String,
-    /// Its digest in a registry, when it has one.
+    /// Its digest in a registry, if any.
     pub image_digest: Option<String>,
-    /// What the container could reach.
+    /// The network access.
     pub network: String,
-    /// Who the agent was, when it was said.
+    /// The user of the agent, if set.
     pub user: Option<String>,
-    /// What the container could take.
+    /// The resource limits.
     pub limits: LimitsRecord,
-    /// The most memory that it held at one time, file cache included; null where nobody counts it.
+    /// The peak memory, including file cache; null if it is not measured.
     pub peak_memory_bytes: Option<u64>,
-    /// How many processes were killed for want of memory; null where nobody counts them.
+    /// The number of OOM kills; null if they are not counted.
     pub oom_kills: Option<u64>,
-    /// Who saw to the limit of the disk.
+    /// The component that enforced the disk limit.
     pub disk_limit: Option<String>,
 }
 
@@ -301,14 +311,14 @@ pub struct ContainerRecord {
 pub struct EngineRecord {
     /// `docker` or `podman`.
     pub name: String,
-    /// Its version, in its own words.
+    /// Its version, as reported by the engine.
     pub version: String,
 }
 
-/// What a container could take; nothing is no limit.
+/// The resource limits of a container; null means no limit.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct LimitsRecord {
-    /// Processors.
+    /// CPUs.
     pub cpus: Option<f64>,
     /// Bytes of memory.
     pub memory_bytes: Option<u64>,
@@ -323,7 +333,7 @@ pub struct LimitsRecord {
 pub struct ProcessRecord {
     /// Program and arguments.
     pub argv: Vec<String>,
-    /// How long it ran.
+    /// The duration in milliseconds.
     pub duration_ms: u64,
     /// Its exit code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -331,15 +341,15 @@ pub struct ProcessRecord {
     /// The signal that killed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
-    /// Why Proctor ended it, when Proctor did.
+    /// Why Proctor ended it, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_by: Option<EndedBy>,
-    /// Processes that it left behind and that were ended.
+    /// Remaining processes that were ended.
     pub leaked: Vec<String>,
-    /// What it took of the machine.
+    /// The used resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRecord>,
-    /// What it printed.
+    /// The sizes of its output.
     pub output: OutputRecord,
 }
 
@@ -375,31 +385,31 @@ impl ProcessRecord {
     }
 }
 
-/// What a process tree took of the machine.
+/// The resources that a process tree used.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ResourceRecord {
-    /// Processor time in user mode.
+    /// CPU time in user mode.
     pub cpu_user_ms: u64,
-    /// Processor time in the kernel.
+    /// CPU time in the kernel.
     pub cpu_system_ms: u64,
-    /// The largest resident size of any one process; null where the system does not tell.
+    /// The largest resident size of any single process; null if the system does not report it.
     pub max_rss_bytes: Option<u64>,
 }
 
-/// How much was printed, and what of it is on disk.
+/// The size of the output, and whether all of it is on disk.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct OutputRecord {
     /// Bytes on standard output.
     pub stdout_bytes: u64,
     /// Bytes on standard error.
     pub stderr_bytes: u64,
-    /// Whether the terminal log was cut.
+    /// Whether the terminal log was truncated.
     pub transcript_truncated: bool,
-    /// Whether the raw logs were cut.
+    /// Whether the raw logs were truncated.
     pub raw_truncated: bool,
 }
 
-/// What an agent changed.
+/// The change of an agent.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct DiffRecord {
     /// Files changed.
@@ -408,7 +418,7 @@ pub struct DiffRecord {
     pub lines_added: u64,
     /// Lines removed.
     pub lines_removed: u64,
-    /// The tree of the workspace as the agent left it.
+    /// The final tree of the workspace.
     pub tree: String,
     /// The SHA-256 of the patch.
     pub patch_hash: String,
@@ -421,7 +431,7 @@ pub struct HostRecord {
     pub os: String,
     /// The processor.
     pub arch: String,
-    /// Processors that could be used.
+    /// The available CPUs.
     pub cpus: usize,
 }
 

@@ -1,43 +1,46 @@
-//! The answers of evaluators, as recorded.
+//! The verdicts of evaluators, as recorded.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What an evaluator says.
+/// The verdict of an evaluator.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
-    /// Which evaluator.
+    /// The evaluator.
     pub evaluator: String,
-    /// What it found.
+    /// The status.
     pub status: VerdictStatus,
-    /// How good the work is, from 0 to 1; null when it only says passed or failed.
+    /// The score, from 0 to 1; null if there is only passed or failed.
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub score: Option<f64>,
-    /// How much it counts in the trial's score; 0 for what only measures.
+    /// How much it counts in the trial's score; 0 for gates and for what only measures.
     #[serde(default = "default_weight")]
     #[schemars(range(min = 0.0))]
     pub weight: f64,
-    /// What it measured.
+    /// Whether it is a gate: it can fail the trial, and adds no points.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gate: bool,
+    /// The measurements.
     pub metrics: Map<String, Value>,
-    /// The finding in one line.
+    /// The message in one line.
     pub message: String,
-    /// How long it took.
+    /// The duration in milliseconds.
     pub duration_ms: u64,
-    /// When it was done.
+    /// The time of its end.
     pub timestamp: String,
-    /// What was asserted, as written.
+    /// The assertions, as written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assertions: Option<Map<String, Value>>,
-    /// Files that it left.
+    /// The files of the evaluator.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
-    /// Files of the agent that were judged as the task has them: changed ones were restored, new ones removed. A
-    /// manifest names the keys that came from the task.
+    /// Files of the agent that were replaced by the task's: changed ones were restored, new ones
+    /// removed. A manifest lists the keys that came from the task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub restored: Vec<String>,
-    /// Why no verdict was reached.
+    /// Why there is no verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<VerdictError>,
 }
@@ -49,35 +52,35 @@ fn default_weight() -> f64 {
     DEFAULT_WEIGHT
 }
 
-/// What an evaluator found.
+/// The status of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum VerdictStatus {
-    /// All is as it should be.
+    /// The work meets the conditions.
     Passed,
-    /// Something is not.
+    /// A condition is not met.
     Failed,
     /// There was nothing to judge.
     Skipped,
-    /// The evaluator itself failed: no verdict.
+    /// The evaluator itself failed: there is no verdict.
     Error,
 }
 
-/// A file that an evaluator left in the artifacts folder.
+/// A file of an evaluator in the artifacts directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Artifact {
-    /// What kind of file.
+    /// The kind of the file.
     #[serde(rename = "type")]
     pub kind: String,
     /// Its path below the artifacts folder.
     pub path: String,
-    /// What it shows.
+    /// A description of the file.
     pub description: String,
 }
 
-/// Why no verdict was reached.
+/// Why there is no verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VerdictError {
-    /// What went wrong.
+    /// The error.
     pub message: String,
 }

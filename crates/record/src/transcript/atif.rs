@@ -1,6 +1,6 @@
-//! Writes a session as an ATIF v1.8 trajectory, the format that leaderboards ask for: a step for
-//! each turn of the agent, with its tool calls and what they answered. Steps are written in the
-//! order in which they began, as soon as nothing more can be added to them.
+//! Writes a session as an ATIF v1.8 trajectory, the format of leaderboards: a step for each turn of
+//! the agent, with its tool calls and their results. Steps are written in the order of their start,
+//! as soon as they are complete.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -20,58 +20,58 @@ use crate::{
 };
 
 const SCHEMA: &str = "ATIF-v1.8";
-/// Steps that wait for answers are held up to this size; older ones are then written as they are.
+/// The maximum size of steps that wait for results; older ones are then written incomplete.
 const MAX_HELD_BYTES: usize = 8 << 20;
 
-/// The data of a session besides its output.
+/// Data about a session in addition to its output.
 #[derive(Clone, Debug, Default)]
-pub struct Known {
+pub struct SessionInfo {
     /// The agent's prompt, if its output does not repeat it.
     pub prompt: Option<String>,
-    /// The system prompt, when the gateway saw it.
+    /// The system prompt, if the gateway observed it.
     pub system: Option<String>,
-    /// The tools in OpenAI's form, when the gateway saw them.
+    /// The tools in OpenAI's format, if the gateway observed them.
     pub tools: Vec<Value>,
 }
 
 /// Writes one trajectory from the events of one session.
 pub struct AtifWriter<W: Write> {
     out: W,
-    known: Known,
-    steps: VecDeque<Open>,
-    /// The number of the step in which each agent's turn goes on, by the call that started the agent.
+    known: SessionInfo,
+    steps: VecDeque<OpenStep>,
+    /// The number of the current step of each agent, by the call that started the agent.
     turns: BTreeMap<String, u64>,
-    /// The numbers of the steps with calls that wait for answers, by the calls' ids.
+    /// The numbers of steps with calls that wait for results, by call id.
     waiting: BTreeMap<String, VecDeque<u64>>,
     held_bytes: usize,
-    /// The number of steps written: the number of the first step that is held.
+    /// The number of written steps, which is the number of the first held step.
     written: u64,
     calls: u64,
     failure: Option<io::Error>,
 }
 
-/// A step that is not written yet. Texts are held as JSON, as they are written.
+/// A step that is not written yet. Texts are held as JSON, in their final form.
 #[derive(Default)]
-struct Open {
+struct OpenStep {
     source: &'static str,
     message: JsonText,
     reasoning: JsonText,
     timestamp: Option<String>,
-    calls: Vec<Call>,
-    loose: Vec<Loose>,
-    /// The call that started the sub-agent whose step it is.
+    calls: Vec<ToolCallStep>,
+    loose: Vec<LooseAnswer>,
+    /// The call that started the sub-agent of this step.
     parent: Option<String>,
     is_over: bool,
 }
 
-/// A JSON string literal without its closing quote; nothing when the text is empty.
+/// A JSON string literal without its closing quote; empty for an empty text.
 #[derive(Default)]
 struct JsonText(Vec<u8>);
 
 impl JsonText {
     fn push(&mut self, text: Text<'_>) {
         let mut literal = Vec::new();
-        write_text(&mut literal, text).expect("memory takes all bytes");
+        write_text(&mut literal, text).expect("writing to memory cannot fail");
         literal.pop();
         if self.is_empty() {
             self.0 = literal;
@@ -82,7 +82,7 @@ impl JsonText {
     }
 
     fn is_empty(&self) -> bool {
-        // An opening quote is no text.
+        // The literal has an opening quote.
         self.0.len() <= 1
     }
 
@@ -95,27 +95,27 @@ impl JsonText {
     }
 }
 
-struct Call {
+struct ToolCallStep {
     id: String,
     name: String,
     arguments: Box<RawValue>,
-    answer: Option<Answer>,
+    answer: Option<ToolAnswer>,
 }
 
-struct Answer {
+struct ToolAnswer {
     content: Option<JsonText>,
     is_error: bool,
 }
 
-/// An answer whose call is not in this step.
-struct Loose {
+/// A result whose call is not in this step.
+struct LooseAnswer {
     call: String,
-    answer: Answer,
+    answer: ToolAnswer,
 }
 
 impl<W: Write> AtifWriter<W> {
     /// A writer of one trajectory.
-    pub fn new(out: W, known: Known) -> AtifWriter<W> {
+    pub fn new(out: W, known: SessionInfo) -> AtifWriter<W> {
         let mut writer = AtifWriter {
             out,
             known,
@@ -130,12 +130,12 @@ impl<W: Write> AtifWriter<W> {
         let system = writer.known.system.take().map(|text| ("system", text));
         let user = writer.known.prompt.clone().map(|text| ("user", text));
         for (source, message) in system.into_iter().chain(user) {
-            writer.told(source, Text::Plain(&message), None, None);
+            writer.stated(source, Text::Plain(&message), None, None);
         }
         writer
     }
 
-    /// Adds the events of a session. A write error is reported by `finish`.
+    /// Adds an event of a session. A write error is reported by `finish`.
     pub fn event(&mut self, event: SessionEvent<'_>) {
         match event {
             SessionEvent::Message {
@@ -147,8 +147,8 @@ impl<W: Write> AtifWriter<W> {
             } => match role {
                 Role::Assistant => self.said(kind, content, timestamp, parent),
                 Role::User if self.repeats_prompt(content) => self.known.prompt = None,
-                Role::User => self.told("user", content, timestamp, parent),
-                Role::System => self.told("system", content, timestamp, parent),
+                Role::User => self.stated("user", content, timestamp, parent),
+                Role::System => self.stated("system", content, timestamp, parent),
             },
             SessionEvent::ToolCall {
                 id,
@@ -166,20 +166,22 @@ impl<W: Write> AtifWriter<W> {
                     literal.push(text);
                     literal
                 });
-                self.answered(id, Answer { content, is_error });
+                self.answered(id, ToolAnswer { content, is_error });
             }
             SessionEvent::Started { .. }
+            | SessionEvent::Partial(_)
             | SessionEvent::Progress { .. }
+            | SessionEvent::McpServers(_)
             | SessionEvent::Note(_) => {}
         }
         self.release();
     }
 
-    /// Complete the trajectory and give back what it was written to.
+    /// Completes the trajectory. Returns the output.
     pub fn finish(mut self, account: &Account) -> io::Result<W> {
         if self.written == 0 && self.steps.is_empty() {
-            let nothing = Text::Plain("The session told nothing.");
-            self.told("system", nothing, None, None);
+            let nothing = Text::Plain("The session has no messages.");
+            self.stated("system", nothing, None, None);
         }
         while let Some(step) = self.steps.pop_front() {
             self.write(&step);
@@ -215,13 +217,13 @@ impl<W: Write> AtifWriter<W> {
         self.held_bytes += added;
     }
 
-    /// Whether the session repeats the prompt, which is written already.
+    /// Whether the session repeats the prompt, which is already written.
     fn repeats_prompt(&self, text: Text<'_>) -> bool {
         let prompt = self.known.prompt.as_ref();
         prompt.is_some_and(|prompt| *prompt == words(text))
     }
 
-    fn told(
+    fn stated(
         &mut self,
         source: &'static str,
         text: Text<'_>,
@@ -231,24 +233,24 @@ impl<W: Write> AtifWriter<W> {
         self.end_turn(parent);
         let mut message = JsonText::default();
         message.push(text);
-        self.push(Open {
+        self.push(OpenStep {
             source,
             message,
             timestamp: timestamp.map(str::to_owned),
             parent: parent.map(str::to_owned),
             is_over: true,
-            ..Open::default()
+            ..OpenStep::default()
         });
     }
 
     fn called(&mut self, id: Option<&str>, name: &str, arguments: Text<'_>, parent: Option<&str>) {
         self.calls += 1;
-        let call = Call {
+        let call = ToolCallStep {
             id: id.map_or_else(|| format!("call-{}", self.calls), str::to_owned),
             name: name.to_owned(),
             arguments: object(arguments),
-            // A call without an id can have no answer.
-            answer: id.is_none().then_some(Answer {
+            // A call without an id cannot have a result.
+            answer: id.is_none().then_some(ToolAnswer {
                 content: None,
                 is_error: false,
             }),
@@ -262,10 +264,10 @@ impl<W: Write> AtifWriter<W> {
         self.step(number).calls.push(call);
     }
 
-    fn answered(&mut self, id: &str, answer: Answer) {
+    fn answered(&mut self, id: &str, answer: ToolAnswer) {
         self.held_bytes += answer.size();
         let Some(number) = self.take_waiting(id) else {
-            return self.turn(None).loose.push(Loose {
+            return self.turn(None).loose.push(LooseAnswer {
                 call: id.to_owned(),
                 answer,
             });
@@ -276,7 +278,7 @@ impl<W: Write> AtifWriter<W> {
         }
     }
 
-    /// The number of the first step with a call of this id that waits for its answer.
+    /// The number of the first step with a waiting call of this id.
     fn take_waiting(&mut self, id: &str) -> Option<u64> {
         let numbers = self.waiting.get_mut(id)?;
         let first = numbers.pop_front();
@@ -286,14 +288,14 @@ impl<W: Write> AtifWriter<W> {
         first
     }
 
-    /// The held step of this number.
-    fn step(&mut self, number: u64) -> &mut Open {
-        let at = usize::try_from(number - self.written).expect("few steps are held");
+    /// The held step with this number.
+    fn step(&mut self, number: u64) -> &mut OpenStep {
+        let at = usize::try_from(number - self.written).expect("the number of held steps fits");
         &mut self.steps[at]
     }
 
-    /// The turn that `parent`'s agent is in: a new one when the last has its answers.
-    fn turn(&mut self, parent: Option<&str>) -> &mut Open {
+    /// The current turn of `parent`'s agent: a new one if the last has all results.
+    fn turn(&mut self, parent: Option<&str>) -> &mut OpenStep {
         let number = self.turn_number(parent);
         self.step(number)
     }
@@ -312,17 +314,17 @@ impl<W: Write> AtifWriter<W> {
             return number;
         }
         self.end_turn(parent);
-        self.push(Open {
+        self.push(OpenStep {
             source: "agent",
             parent: parent.map(str::to_owned),
-            ..Open::default()
+            ..OpenStep::default()
         });
         let number = self.written + self.steps.len() as u64 - 1;
         self.turns.insert(key.to_owned(), number);
         number
     }
 
-    /// Nothing more is said in the current turn of `parent`'s agent.
+    /// Ends the current turn of `parent`'s agent.
     fn end_turn(&mut self, parent: Option<&str>) {
         let number = self.turns.remove(parent.unwrap_or_default());
         if let Some(number) = number.filter(|number| *number >= self.written) {
@@ -330,17 +332,17 @@ impl<W: Write> AtifWriter<W> {
         }
     }
 
-    fn push(&mut self, step: Open) {
+    fn push(&mut self, step: OpenStep) {
         self.held_bytes += step.message.0.len();
         self.steps.push_back(step);
     }
 
-    /// Write the steps at the front to which nothing can be added.
+    /// Writes the complete steps at the front.
     fn release(&mut self) {
         let is_done =
-            |step: &Open| step.is_over && step.calls.iter().all(|call| call.answer.is_some());
+            |step: &OpenStep| step.is_over && step.calls.iter().all(|call| call.answer.is_some());
         while let Some(step) = self.steps.pop_front_if(|step| {
-            // The last turn stays, for what may still belong to it.
+            // The last turn is kept, because it may still grow.
             is_done(step) || self.held_bytes > MAX_HELD_BYTES
         }) {
             self.held_bytes = self.held_bytes.saturating_sub(step.size());
@@ -351,7 +353,7 @@ impl<W: Write> AtifWriter<W> {
         }
     }
 
-    fn write(&mut self, step: &Open) {
+    fn write(&mut self, step: &OpenStep) {
         self.written += 1;
         if self.failure.is_none()
             && let Err(error) = self.write_step(step)
@@ -360,7 +362,7 @@ impl<W: Write> AtifWriter<W> {
         }
     }
 
-    fn write_step(&mut self, step: &Open) -> io::Result<()> {
+    fn write_step(&mut self, step: &OpenStep) -> io::Result<()> {
         let before = match self.written {
             1 => format!("{{\"schema_version\":\"{SCHEMA}\",\n\"steps\":[\n"),
             _ => ",\n".to_owned(),
@@ -370,17 +372,17 @@ impl<W: Write> AtifWriter<W> {
     }
 }
 
-impl Open {
+impl OpenStep {
     fn size(&self) -> usize {
         let calls = self.calls.iter().map(|call| {
             let answer = call.answer.as_ref();
-            call.arguments.get().len() + answer.map_or(0, Answer::size)
+            call.arguments.get().len() + answer.map_or(0, ToolAnswer::size)
         });
         let loose = self.loose.iter().map(|loose| loose.answer.size());
         self.message.0.len() + self.reasoning.0.len() + calls.chain(loose).sum::<usize>()
     }
 
-    /// Write the step as ATIF has it.
+    /// Writes the step in ATIF.
     fn write(&self, id: u64, out: &mut impl Write) -> io::Result<()> {
         write!(out, "{{\"step_id\":{id}")?;
         if let Some(timestamp) = &self.timestamp {
@@ -420,8 +422,8 @@ impl Open {
     fn write_answers(&self, out: &mut impl Write) -> io::Result<()> {
         let answered = self.calls.iter().filter_map(|call| {
             let answer = call.answer.as_ref()?;
-            let is_told = answer.content.is_some() || answer.is_error;
-            is_told.then_some((answer, Some(&call.id), None))
+            let has_result = answer.content.is_some() || answer.is_error;
+            has_result.then_some((answer, Some(&call.id), None))
         });
         let loose = self.loose.iter();
         let loose = loose.map(|loose| (&loose.answer, None, Some(&loose.call)));
@@ -439,7 +441,7 @@ impl Open {
     }
 }
 
-impl Answer {
+impl ToolAnswer {
     fn size(&self) -> usize {
         self.content.as_ref().map_or(0, |content| content.0.len())
     }
@@ -496,7 +498,7 @@ fn closing(account: &Account, tools: Vec<Value>, steps: u64) -> Vec<(&'static st
     closing
 }
 
-/// ATIF counts cached tokens among those of the prompt.
+/// The metrics. ATIF counts cached tokens as prompt tokens.
 fn metrics(usage: Option<&Usage>, steps: u64) -> Value {
     let mut metrics = json!({"total_steps": steps});
     let Some(usage) = usage else {
@@ -541,11 +543,11 @@ fn object(arguments: Text<'_>) -> Box<RawValue> {
             Text::Plain(_) | Text::JsonString(_) => json!(words(arguments)),
         };
         RawValue::from_string(json!({ "input": input }).to_string())
-            .expect("a value is written as JSON")
+            .expect("a value can be serialized")
     })
 }
 
-/// Text without terminal escapes; broken literals lose what is broken.
+/// Text without terminal escapes; malformed parts are dropped.
 fn words(text: Text<'_>) -> String {
     match text {
         Text::Plain(text) | Text::Json(text) => strip_ansi(text).into_owned(),

@@ -1,23 +1,23 @@
-//! JSON strings, eight bytes at a time. Tool arguments are JSON within JSON, where something
-//! to escape is never far: long searches and many small copies do not pay there.
+//! JSON strings, eight bytes at a time. Tool arguments are JSON within JSON with many escapes,
+//! where long searches and small copies are slow.
 
 use std::io;
 
 const ONES: u64 = u64::MAX / 255;
 const HIGH_BITS: u64 = ONES << 7;
 const PIECE: usize = 256;
-/// The maximum contribution of one turn to a piece.
+/// The maximum number of bytes that one iteration adds to a piece.
 const LARGEST_STEP: usize = 16;
 
-/// Write `text` as one JSON string literal.
+/// Writes `text` as one JSON string literal.
 pub(super) fn write_string(out: &mut dyn io::Write, text: &str) -> io::Result<()> {
-    let mut piece = Piece::default();
+    let mut piece = EscapedPiece::default();
     piece.push(b"\"");
     let mut rest = text.as_bytes();
     while let Some((word, _)) = rest.split_first_chunk::<8>() {
         piece.make_room(out)?;
         let found = marks(*word, b'"') | marks(*word, b'\\') | control_marks(*word);
-        // All eight are copied; what lies behind the first to escape is copied over.
+        // All eight bytes are copied; those after the first escape are overwritten.
         piece.push(word);
         if found == 0 {
             rest = &rest[8..];
@@ -37,7 +37,7 @@ pub(super) fn write_string(out: &mut dyn io::Write, text: &str) -> io::Result<()
     out.write_all(&piece.bytes[..piece.len])
 }
 
-/// Where the next backslash or control character is.
+/// The position of the next backslash or control character.
 pub(super) fn find_escape_or_control(bytes: &[u8]) -> Option<usize> {
     let (words, rest) = bytes.as_chunks::<8>();
     for (index, word) in words.iter().enumerate() {
@@ -50,7 +50,7 @@ pub(super) fn find_escape_or_control(bytes: &[u8]) -> Option<usize> {
     rest.iter().position(found).map(|at| words.len() * 8 + at)
 }
 
-/// The high bits of the bytes of `word` that are `byte`. Those behind the first may be wrong.
+/// The high bits of the bytes of `word` that equal `byte`. Bits after the first may be wrong.
 #[inline]
 pub fn marks(word: [u8; 8], byte: u8) -> u64 {
     let sought_are_zero = u64::from_le_bytes(word) ^ (ONES * u64::from(byte));
@@ -67,22 +67,22 @@ fn first(marks: u64) -> usize {
     marks.trailing_zeros() as usize / 8
 }
 
-/// A part of a string on its way out.
-struct Piece {
+/// A part of a string in the output buffer.
+struct EscapedPiece {
     bytes: [u8; PIECE],
     len: usize,
 }
 
-impl Default for Piece {
-    fn default() -> Piece {
-        Piece {
+impl Default for EscapedPiece {
+    fn default() -> EscapedPiece {
+        EscapedPiece {
             bytes: [0; PIECE],
             len: 0,
         }
     }
 }
 
-impl Piece {
+impl EscapedPiece {
     fn push(&mut self, bytes: &[u8]) {
         let end = self.len + bytes.len();
         self.bytes[self.len..end].copy_from_slice(bytes);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn every_character_is_written_as_serde_json_writes_it_wherever_it_stands() {
+    fn characters_are_escaped_like_serde_json_at_all_positions() {
         for character in (0..=0x100).filter_map(char::from_u32) {
             for before in 0..10 {
                 let text = format!("{}{character}\"\\{character}12345678", "x".repeat(before));

@@ -1,5 +1,5 @@
-//! Turns a recorded output into the log, in one streaming pass with flat memory. Any bytes
-//! give a document; only reading and writing can fail.
+//! Converts recorded output to the log, in one streaming pass with constant memory. Any bytes are
+//! accepted; only reading and writing can fail.
 
 use std::{
     io::{self, BufRead, BufWriter, Write},
@@ -9,26 +9,31 @@ use std::{
 use camino::Utf8Path;
 use proctor_process::{Line, Lines};
 
-use super::{Account, AtifWriter, Contender, Known, LogWriter, Times};
+use super::{Account, AtifWriter, Contender, LogWriter, SessionInfo, Times};
 use crate::{
     outcome::Ending,
-    session::{AgentTimes, Session, SessionEvent, SessionHost, Source},
+    session::{AgentTimes, Conclusion, LogError, Session, SessionEvent, SessionHost, Source},
 };
 
-/// The data of a recorded output besides its bytes.
+/// Data about recorded output in addition to its bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Recording<'a> {
     /// The agent's exit code.
     pub exit_code: Option<i32>,
-    /// Who ran.
+    /// The agent.
     pub contender: Contender<'a>,
-    /// Files that the agent left and its session reads.
+    /// Files of the agent that its session reads.
     pub files: Vec<Vec<u8>>,
     /// The output format.
     pub format: Format,
-    /// Data that the output itself may lack; only a trajectory has a place for it.
-    pub known: Known,
+    /// Data that the output may lack; only a trajectory can contain it.
+    pub known: SessionInfo,
+    /// The error code for output that was truncated before it was stored.
+    pub truncated_code: Option<&'a str>,
 }
+
+/// The start of the line that ends a truncated terminal log.
+const TRUNCATED: &[u8] = b"[OUTPUT TRUNCATED";
 
 /// The target formats of a recorded output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,22 +45,33 @@ pub enum Format {
     Atif,
 }
 
-/// Read a recorded output with `session` and write the log. The times are those that the
-/// output tells; without any they are null.
+/// Whether an output was that of an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// A session of the agent.
+    Session,
+    /// Other text: nothing in it identifies a session.
+    NoSession,
+}
+
+/// Reads recorded output with `session` and writes the log. The times come from the output; without
+/// any they are null.
 pub fn normalize(
     mut session: Box<dyn Session>,
     reader: impl BufRead,
     writer: impl Write,
     recording: Recording<'_>,
-) -> io::Result<()> {
+) -> io::Result<Found> {
     let mut host = match recording.format {
-        Format::Log => Recorder::Log(Box::new(LogWriter::new(writer))),
+        Format::Log => Recorder::Log(Box::new(LogWriter::recorded(writer))),
         Format::Atif => {
             let out = BufWriter::new(writer);
             Recorder::Atif(Box::new(AtifWriter::new(out, recording.known)))
         }
     };
+    let mut is_truncated = false;
     for_each_line(reader, |line| match line {
+        Line::Whole(line) if line.starts_with(TRUNCATED) => is_truncated = true,
         Line::Whole(line) => session.on_line(Source::Stdout, line, &mut host),
         Line::Oversized { bytes } => session.on_oversized_line(Source::Stdout, bytes),
     })?;
@@ -66,16 +82,38 @@ pub fn normalize(
         code: recording.exit_code,
         ..Ending::default()
     };
-    let conclusion = session.finish(&ending, &mut host);
+    let mut conclusion = session.finish(&ending, &mut host);
+    let found = found(&conclusion);
+    if is_truncated {
+        let code = recording.truncated_code.unwrap_or("OUTPUT_TRUNCATED");
+        let message = "the output was truncated at the size limit of the terminal log (10 MB unless the test case sets another)";
+        conclusion.errors.push(LogError::new(code, message));
+    }
     let times = recorded_times(&conclusion.times);
     let account = Account::new(conclusion, recording.contender, &ending, times);
     match host {
-        Recorder::Log(log) => log.finish(&account).map(drop),
-        Recorder::Atif(trajectory) => trajectory.finish(&account).map(drop),
+        Recorder::Log(log) => log.finish(&account).map(drop)?,
+        Recorder::Atif(trajectory) => trajectory.finish(&account).map(drop)?,
+    }
+    Ok(found)
+}
+
+/// Every agent names itself, its model or its session, or says what it used.
+fn found(conclusion: &Conclusion) -> Found {
+    let names = [
+        &conclusion.version,
+        &conclusion.model,
+        &conclusion.session_id,
+    ];
+    let has_figures = conclusion.usage.is_some() || conclusion.turns.is_some();
+    if has_figures || names.iter().any(|name| name.is_some()) {
+        Found::Session
+    } else {
+        Found::NoSession
     }
 }
 
-/// There is no agent to talk to: events are written down, the rest goes nowhere.
+/// Records events. There is no agent, so requests are ignored.
 enum Recorder<W: Write> {
     Log(Box<LogWriter<W>>),
     Atif(Box<AtifWriter<BufWriter<W>>>),
@@ -107,7 +145,7 @@ fn recorded_times(times: &AgentTimes) -> Times {
     }
 }
 
-/// Cut `reader` into lines. A line that lies whole in the reader's buffer is not copied.
+/// Splits `reader` into lines. A line that is complete in the reader's buffer is not copied.
 fn for_each_line(mut reader: impl BufRead, mut each: impl FnMut(Line<'_>)) -> io::Result<()> {
     let mut lines = Lines::default();
     loop {
@@ -136,9 +174,44 @@ mod tests {
     use std::io::BufReader;
 
     use super::*;
+    use crate::{outcome::Outcome, session::Conclusion, transcript::Document};
+
+    struct Nothing;
+
+    impl Session for Nothing {
+        fn on_line(&mut self, _: Source, line: &[u8], _: &mut dyn SessionHost) {
+            assert_eq!(line, b"said [OUTPUT TRUNCATED");
+        }
+        fn on_oversized_line(&mut self, _: Source, _: u64) {}
+        fn finish(self: Box<Self>, _: &Ending, _: &mut dyn SessionHost) -> Conclusion {
+            Conclusion::of(Outcome::Completed, Vec::new())
+        }
+    }
 
     #[test]
-    fn lines_are_whole_wherever_the_buffer_ends() {
+    fn truncation_marker_becomes_an_error() {
+        for (output, codes) in [
+            ("said [OUTPUT TRUNCATED\n", vec![]),
+            (
+                "said [OUTPUT TRUNCATED\n[OUTPUT TRUNCATED: only 5]\n",
+                vec!["X_TRUNCATED"],
+            ),
+        ] {
+            let mut log = Vec::new();
+            let recording = Recording {
+                truncated_code: Some("X_TRUNCATED"),
+                ..Recording::default()
+            };
+            normalize(Box::new(Nothing), output.as_bytes(), &mut log, recording).unwrap();
+            let log: Document = serde_json::from_slice(&log).unwrap();
+            let errors = log.account.errors.iter();
+            let found: Vec<&str> = errors.filter_map(|error| error.code.as_deref()).collect();
+            assert_eq!(found, codes, "{output}");
+        }
+    }
+
+    #[test]
+    fn lines_are_complete_at_all_buffer_boundaries() {
         let text = b"ab\n\nlonger than any buffer here\nno end";
         for capacity in 1..=text.len() {
             let mut found = Vec::new();

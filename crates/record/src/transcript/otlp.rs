@@ -1,6 +1,6 @@
 //! A trial as OpenTelemetry spans by the conventions for generative AI: one for the agent, one for
-//! each tool it used, one for each model call that the gateway saw. Pure: what was recorded in,
-//! JSON out, and the same each time.
+//! each tool call, one for each model call that the gateway observed. A pure and deterministic
+//! function of the recorded data.
 
 use std::collections::HashMap;
 
@@ -36,7 +36,7 @@ pub struct Span {
     status: Value,
 }
 
-/// The export request that holds all spans of a trial.
+/// The export request with all spans of a trial.
 pub fn spans(record: &Record, events: &[Entry], calls: &[Value]) -> Value {
     let trace = Trace::of(record, events);
     let mut spans = vec![trace.agent(record)];
@@ -66,7 +66,7 @@ struct Trace {
 
 impl Trace {
     fn of(record: &Record, events: &[Entry]) -> Trace {
-        // Ids follow from the trial, so that an export repeated is the same export.
+        // Ids are derived from the trial, so that repeated exports are equal.
         let trial = format!(
             "{}/{}/{}/{}/{}",
             record.run_id, record.agent.name, record.task.name, record.trial, record.started_at
@@ -103,7 +103,7 @@ impl Trace {
         span.parent_span_id = None;
         let usage = record.usage.as_ref().map(|usage| &usage.total);
         let cached = usage.map(|total| [total.cache_read_tokens, total.cache_creation_tokens]);
-        // The conventions count cached tokens among those that went in.
+        // The conventions count cached tokens as input.
         let input = usage
             .and_then(|total| total.input_tokens)
             .map(|input| input + cached.iter().flatten().flatten().sum::<u64>());
@@ -153,7 +153,7 @@ impl Trace {
         span
     }
 
-    /// A tool that never answered lasts as long as the trial.
+    /// The spans of tool calls. A call without a result lasts until the end of the trial.
     fn tools(&self, events: &[Entry]) -> Vec<Span> {
         let mut spans: Vec<Span> = Vec::new();
         let mut waiting: HashMap<&str, usize> = HashMap::new();
@@ -195,7 +195,7 @@ impl Trace {
         spans
     }
 
-    /// A line of the gateway's call log.
+    /// The span of a line in the gateway's call log.
     fn call(&self, call: &Value) -> Option<Span> {
         let start = nanos(call["at"].as_str()?)?;
         let end = start + millis(call["total_ms"].as_u64()?);
@@ -237,7 +237,7 @@ impl Trace {
     }
 }
 
-/// A wire's provider in the words of the conventions.
+/// The provider of an API, with the name of the conventions.
 fn provider(wire: &str) -> Option<&'static str> {
     match wire {
         "anthropic" => Some("anthropic"),
@@ -268,7 +268,7 @@ fn some_text(key: &str, value: Option<&str>) -> Option<Value> {
     value.map(|value| text(key, value))
 }
 
-/// Whole numbers are strings in OTLP's JSON.
+/// An integer attribute: integers are strings in OTLP's JSON.
 fn some_int(key: &str, value: Option<u64>) -> Option<Value> {
     value.map(|value| json!({"key": key, "value": {"intValue": value.to_string()}}))
 }

@@ -1,5 +1,5 @@
-//! How text gets into the log: as a JSON string without terminal escapes, copied as it
-//! stands in the agent's JSON wherever nothing in it has to change.
+//! Writes text to the log: as a JSON string without terminal escapes, copied from the agent's JSON
+//! if nothing has to change.
 
 use std::{borrow::Cow, io};
 
@@ -15,7 +15,7 @@ use crate::session::Text;
 const ESCAPE: u8 = 0x1b;
 const CHUNK: usize = 256;
 
-/// Write `text` as one JSON string literal.
+/// Writes `text` as one JSON string literal.
 pub(super) fn write_text(out: &mut dyn io::Write, text: Text<'_>) -> io::Result<()> {
     match text {
         Text::Plain(text) => write_plain(out, text),
@@ -31,16 +31,15 @@ fn write_plain(out: &mut dyn io::Write, text: &str) -> io::Result<()> {
     write_string(out, &strip_ansi(text))
 }
 
-/// Whether a JSON string literal can go into the log as it stands. It cannot when it writes
-/// ESC, or half of a surrogate pair, or when it is not well-formed, which strict readers
-/// refuse.
+/// Whether a JSON string literal can be copied to the log. It cannot if it contains ESC or half of
+/// a surrogate pair, or if it is malformed, which strict readers refuse.
 fn is_copyable(literal: &[u8]) -> bool {
     is_surely_copyable(literal) || is_copyable_by_escapes(literal)
 }
 
-/// Whether no byte is a control character, and every backslash stands before a letter of a
-/// short escape. That needs no look at which backslash escapes which, so that the compiler
-/// can use wide registers, and it holds for most literals.
+/// Whether no byte is a control character, and every backslash precedes a letter of a short escape.
+/// This check does not need to track which backslash escapes which, so the compiler can vectorize
+/// it, and it is true for most literals.
 fn is_surely_copyable(literal: &[u8]) -> bool {
     let Some((_, next)) = literal.split_first() else {
         return false;
@@ -55,7 +54,8 @@ fn is_surely_copyable(literal: &[u8]) -> bool {
     }) && literal.ends_with(b"\"")
 }
 
-/// Without a branch, for the loop above, and without `map` of arrays, which is not inlined without LTO.
+/// Without a branch, for the loop above, and without `map` of arrays, which is not inlined without
+/// LTO.
 fn is_short_escape(byte: u8) -> bool {
     let is = |letter: u8| u8::from(byte == letter);
     let letters = is(b'n') | is(b't') | is(b'r') | is(b'b') | is(b'f');
@@ -108,7 +108,7 @@ pub fn lossy_text(literal: &str) -> Cow<'_, str> {
     }
 }
 
-/// A string read byte by byte, because that is how the JSON reader lets lone surrogates pass.
+/// A string read as bytes, because the JSON reader accepts lone surrogates only then.
 struct Lossy(String);
 
 impl<'de> Deserialize<'de> for Lossy {
@@ -120,7 +120,7 @@ impl<'de> Deserialize<'de> for Lossy {
                 out.write_str("a string")
             }
             fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Lossy, E> {
-                // Checking first is much faster, and nearly always enough.
+                // Checking first is much faster and nearly always sufficient.
                 Ok(Lossy(match simdutf8::basic::from_utf8(bytes) {
                     Ok(text) => text.to_owned(),
                     Err(_) => String::from_utf8_lossy(bytes).into_owned(),
@@ -144,18 +144,18 @@ mod tests {
     }
 
     #[test]
-    fn a_literal_without_escapes_to_change_is_copied() {
+    fn literal_without_terminal_escapes_is_copied() {
         assert_eq!(written(r#""a\n\u003cb\\u001b""#), "a\n<b\\u001b");
     }
 
     #[test]
-    fn terminal_escapes_are_removed_however_they_are_written() {
+    fn terminal_escapes_are_removed_in_all_notations() {
         assert_eq!(written(r#""\u001b[31mred\u001B[0m\tok""#), "red\tok");
         assert_eq!(strip_ansi("\x1b]0;title\x07\x1b[?25hx\r"), "x\r");
     }
 
     #[test]
-    fn a_literal_that_is_not_well_formed_is_shown_and_spoils_nothing() {
+    fn malformed_literal_does_not_corrupt_the_document() {
         assert_eq!(written("\"a\\xb\""), "\"a\\xb\"");
         assert_eq!(written("\"a\tb\""), "a\tb");
         assert_eq!(written(r#""\u00zz""#), r#""\u00zz""#);
@@ -163,13 +163,13 @@ mod tests {
     }
 
     #[test]
-    fn half_a_surrogate_pair_does_not_spoil_the_document() {
+    fn lone_surrogate_does_not_corrupt_the_document() {
         assert!(written(r#""cut \ud83d""#).starts_with("cut \u{fffd}"));
         assert_eq!(written(r#""whole \ud83c\udf89""#), "whole 🎉");
     }
 
     #[test]
-    fn an_escape_across_two_chunks_is_seen() {
+    fn escape_across_two_chunks_is_found() {
         for before in CHUNK - 8..CHUNK + 8 {
             let text = "x".repeat(before);
             assert_eq!(
@@ -187,7 +187,7 @@ mod tests {
             inside in "(\\\\|\\\\[nu\\\\d\"]|00|1b|d8|[a\n\x1bä])*",
         ) {
             let literal = format!("\"{inside}\"");
-            // Only what the cursor takes for one string gets here.
+            // Only valid string tokens reach this function.
             prop_assume!(inside.bytes().rev().take_while(|byte| *byte == b'\\').count() % 2 == 0);
             if is_surely_copyable(literal.as_bytes()) {
                 prop_assert!(is_copyable_by_escapes(literal.as_bytes()));

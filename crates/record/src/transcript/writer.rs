@@ -1,6 +1,6 @@
-//! Writes the log while the session runs. Memory stays flat however long the session gets:
-//! messages go to a spool, tool calls (most of a long session) to the output itself; calls
-//! that wait for their results are held, within bounds.
+//! Writes the log while the session runs, with constant memory: messages are written to a spool,
+//! tool calls (most of a long session) to the output itself. Calls that wait for their results are
+//! held, within limits.
 
 use std::{
     collections::VecDeque,
@@ -9,15 +9,15 @@ use std::{
 
 use tempfile::{SpooledData, SpooledTempFile};
 
-use super::{Account, UNKNOWN, escape::write_string, text::write_text};
+use super::{Account, UNKNOWN, UNKNOWN_TIME, escape::write_string, text::write_text, youbencha};
 use crate::session::{MessageKind, SessionEvent, Text};
 
-/// Messages and tool calls stay in memory up to this size each; most sessions need no more,
-/// and get a document that opens with who ran and how it went.
+/// The maximum size of messages and of tool calls in memory. Most sessions need no more, and their
+/// document starts with the account.
 const MAX_IN_MEMORY: usize = 1 << 20;
 const BUFFER: usize = 64 << 10;
-/// Buffers kept for calls to come. A sub-agent's calls wait behind the one that started it,
-/// dozens at a time.
+/// The size of buffers that are kept for reuse. Dozens of calls of a sub-agent may wait behind the
+/// one that started it.
 const MAX_SPARE_BYTES: usize = 512 << 10;
 const START: &[u8] = b"{\"version\":\"1.0.0\",";
 const MAX_HELD_BYTES: usize = 4 << 20;
@@ -32,10 +32,34 @@ pub struct LogWriter<W: Write> {
     spare: Vec<Vec<u8>>,
     spare_bytes: usize,
     unmatched_results: u64,
+    clock: Clock,
     failure: Option<io::Error>,
 }
 
-/// A call that waits for its result, or for an earlier call's.
+/// The time of a message whose agent gives none.
+enum Clock {
+    /// The agent runs now: when the message arrived.
+    Now,
+    /// The session is over: the time of the message before, if the recording has any times.
+    Recorded { last: String },
+}
+
+impl Clock {
+    /// Writes the time of a message.
+    fn write(&mut self, out: &mut dyn Write, given: Option<&str>) -> io::Result<()> {
+        match (given, self) {
+            (Some(given), Clock::Now) => write_string(out, given),
+            (Some(given), Clock::Recorded { last }) => {
+                given.clone_into(last);
+                write_string(out, given)
+            }
+            (None, Clock::Now) => write!(out, "\"{}\"", jiff::Timestamp::now()),
+            (None, Clock::Recorded { last }) => write_string(out, last),
+        }
+    }
+}
+
+/// A call that waits for its result, or for that of an earlier call.
 struct HeldCall {
     id: u64,
     is_answered: bool,
@@ -43,8 +67,18 @@ struct HeldCall {
 }
 
 impl<W: Write> LogWriter<W> {
-    /// A writer of one document.
+    /// A writer of the document of an agent that runs now.
     pub fn new(out: W) -> LogWriter<W> {
+        LogWriter::with_clock(out, Clock::Now)
+    }
+
+    /// A writer of the document of a recorded session.
+    pub fn recorded(out: W) -> LogWriter<W> {
+        let last = UNKNOWN_TIME.to_owned();
+        LogWriter::with_clock(out, Clock::Recorded { last })
+    }
+
+    fn with_clock(out: W, clock: Clock) -> LogWriter<W> {
         LogWriter {
             messages: Spool::new(),
             tool_calls: Calls {
@@ -57,11 +91,12 @@ impl<W: Write> LogWriter<W> {
             spare: Vec::new(),
             spare_bytes: 0,
             unmatched_results: 0,
+            clock,
             failure: None,
         }
     }
 
-    /// Adds the events of a session. A write error is reported by `finish`.
+    /// Adds an event of a session. A write error is reported by `finish`.
     pub fn event(&mut self, event: SessionEvent<'_>) {
         if self.failure.is_none()
             && let Err(error) = self.write(event)
@@ -70,7 +105,7 @@ impl<W: Write> LogWriter<W> {
         }
     }
 
-    /// Complete the document and give back what it was written to.
+    /// Completes the document. Returns the output.
     pub fn finish(mut self, account: &Account) -> io::Result<W> {
         if let Some(error) = self.failure.take() {
             return Err(error);
@@ -107,7 +142,9 @@ impl<W: Write> LogWriter<W> {
                 is_error,
             } => self.tool_result(id, content, is_error),
             SessionEvent::Started { .. }
+            | SessionEvent::Partial(_)
             | SessionEvent::Progress { .. }
+            | SessionEvent::McpServers(_)
             | SessionEvent::Note(_) => Ok(()),
         }
     }
@@ -132,7 +169,8 @@ impl<W: Write> LogWriter<W> {
             out.write_all(b",\"kind\":")?;
             serde_json::to_writer(&mut *out, &kind)?;
         }
-        write_optional(out, b",\"timestamp\":", timestamp)?;
+        out.write_all(b",\"timestamp\":")?;
+        self.clock.write(out, timestamp)?;
         write_optional(out, b",\"parent\":", parent)?;
         out.write_all(b"}")
     }
@@ -154,7 +192,7 @@ impl<W: Write> LogWriter<W> {
         self.held_bytes += json.len();
         self.held.push_back(HeldCall {
             id: fingerprint(id.unwrap_or_default()),
-            // A call without an id can have no result.
+            // A call without an id cannot have a result.
             is_answered: id.is_none(),
             json,
         });
@@ -179,8 +217,8 @@ impl<W: Write> LogWriter<W> {
                 self.tool_calls.item_done()
             }
             Some(0) => {
-                // The usual case: the answer, which may be large, is not copied in between.
-                let call = self.held.pop_front().expect("its position is 0");
+                // The usual case: the result, which may be large, is not copied.
+                let call = self.held.pop_front().expect("the call is at position 0");
                 let out = self.tool_calls.next_item()?;
                 out.write_all(&call.json)?;
                 write_answer(out, content, is_error)?;
@@ -200,8 +238,8 @@ impl<W: Write> LogWriter<W> {
         }
     }
 
-    /// Let go of answered calls in the order of the calls; when too much is held, first of
-    /// those behind an unanswered one, then of the oldest.
+    /// Writes answered calls in the order of the calls. If too much is held, it writes those behind
+    /// an unanswered one first, then the oldest.
     fn release(&mut self) -> io::Result<()> {
         while self.held.front().is_some_and(|call| call.is_answered) {
             self.release_oldest()?;
@@ -244,7 +282,7 @@ impl<W: Write> LogWriter<W> {
         Ok(())
     }
 
-    /// A call is written; its buffer may serve again.
+    /// Recycles the buffer of a written call.
     fn forget(&mut self, call: HeldCall) {
         let mut buffer = call.json;
         self.held_bytes -= buffer.len();
@@ -256,20 +294,25 @@ impl<W: Write> LogWriter<W> {
     }
 }
 
+/// youBencha and the documentation of its adapters have different names for the same values.
 fn write_head(out: &mut impl Write, account: &Account) -> io::Result<()> {
-    out.write_all(b"\n\"agent_info\":")?;
-    serde_json::to_writer(&mut *out, &account.agent_info)?;
-    out.write_all(b",\n\"model_info\":")?;
-    serde_json::to_writer(&mut *out, &account.model_info)?;
-    out.write_all(b",\n\"execution\":")?;
+    for name in ["agent_info", "agent"] {
+        write!(out, "\n\"{name}\":")?;
+        serde_json::to_writer(&mut *out, &account.agent_info)?;
+        out.write_all(b",")?;
+    }
+    for name in ["model_info", "model"] {
+        write!(out, "\n\"{name}\":")?;
+        serde_json::to_writer(&mut *out, &account.model_info)?;
+        out.write_all(b",")?;
+    }
+    out.write_all(b"\n\"execution\":")?;
     Ok(serde_json::to_writer(out, &account.execution)?)
 }
 
 fn write_tail(out: &mut impl Write, account: &Account) -> io::Result<()> {
-    if let Some(usage) = &account.usage {
-        out.write_all(b",\n\"usage\":")?;
-        serde_json::to_writer(&mut *out, usage)?;
-    }
+    out.write_all(b",\n\"usage\":")?;
+    youbencha::usage::serialize(&account.usage, &mut serde_json::Serializer::new(&mut *out))?;
     out.write_all(b",\n\"errors\":")?;
     serde_json::to_writer(&mut *out, &account.errors)?;
     out.write_all(b",\n\"environment\":")?;
@@ -310,7 +353,7 @@ fn write_optional(out: &mut dyn Write, name: &[u8], value: Option<&str>) -> io::
     write_string(out, value)
 }
 
-/// Enough to tell the few calls that wait from each other.
+/// A hash that distinguishes the few waiting calls.
 fn fingerprint(id: &str) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let (words, rest) = id.as_bytes().as_chunks::<8>();
@@ -323,7 +366,7 @@ fn fingerprint(id: &str) -> u64 {
     })
 }
 
-/// The tool calls: in memory at first, then on their way to the output.
+/// The tool calls: in memory at first, then in the output.
 struct Calls<W: Write> {
     out: BufWriter<W>,
     in_memory: Option<Vec<u8>>,
@@ -350,7 +393,7 @@ impl<W: Write> Calls<W> {
     }
 }
 
-/// The messages, on their way to the document.
+/// The messages before they are in the document.
 struct Spool {
     out: BufWriter<SpooledTempFile>,
     is_empty: bool,
@@ -444,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_stay_in_the_order_of_the_calls_when_answers_do_not() {
+    fn calls_keep_their_order_regardless_of_results() {
         let mut writer = LogWriter::new(Vec::new());
         for id in ["1", "2", "3"] {
             call(&mut writer, id, id);
@@ -465,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_log_is_the_same_document_and_is_not_held_in_memory() {
+    fn long_log_is_the_same_document_with_limited_memory() {
         let mut writer = LogWriter::new(Vec::new());
         let text = "x".repeat(10_000);
         for number in 0..1000 {
@@ -489,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded_and_nothing_is_lost() {
+    fn held_calls_are_limited_and_nothing_is_lost() {
         let mut writer = LogWriter::new(Vec::new());
         let large = "x".repeat(MAX_HELD_BYTES / 4);
         for number in 0..20 {
@@ -508,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_differ_in_one_place_or_in_length_are_told_apart() {
+    fn similar_ids_have_different_fingerprints() {
         let long = "toolu_01234567890123456789";
         let mut seen: Vec<_> = (0..=long.len())
             .map(|end| fingerprint(&long[..end]))
@@ -526,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_to_write_is_told_at_the_end() {
+    fn write_error_is_reported_at_the_end() {
         struct Full;
         impl Write for Full {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {

@@ -1,10 +1,10 @@
-//! Charts, drawn by hand: scores with their intervals, and cost against score with the agents
-//! that no other beats.
+//! Charts as SVG: scores with their confidence intervals, and cost against score with the Pareto
+//! front.
 
 use std::io::{self, Write};
 
-use super::{super::model::Report, escape};
-use crate::{AgentReport, Role, dollars};
+use super::super::model::Report;
+use crate::{AgentReport, Role, dollars, markup::escape};
 
 const WIDTH: f64 = 560.0;
 const LEFT: f64 = 150.0;
@@ -13,7 +13,7 @@ const ROW: f64 = 26.0;
 const HEIGHT: f64 = 320.0;
 const BOTTOM: f64 = 36.0;
 const SIDE: f64 = 56.0;
-/// Longer names are cut; the table has them whole.
+/// The maximum length of names; the table has the complete ones.
 const LONGEST_NAME: usize = 20;
 
 pub(super) fn write(report: &Report, out: &mut impl Write) -> io::Result<()> {
@@ -31,7 +31,7 @@ fn short(name: &str) -> String {
     escape(&text)
 }
 
-/// The scale of scores: from 0 to 1 unless some lie outside.
+/// The range of scores: from 0 to 1 unless some are outside.
 fn score_range(report: &Report) -> (f64, f64) {
     let scores = report.agents.iter().filter_map(|agent| agent.score);
     let ends = scores.flat_map(|score| {
@@ -97,7 +97,7 @@ struct Spot<'a> {
     is_front: bool,
 }
 
-/// The part of the scale that agents are on, with some room around it.
+/// The range of the agents' values, with a margin.
 fn spot_range(spots: &[Spot]) -> (f64, f64) {
     let scores = || spots.iter().map(|spot| spot.score);
     let (low, high) = (
@@ -108,14 +108,14 @@ fn spot_range(spots: &[Spot]) -> (f64, f64) {
     (low - room, high + room)
 }
 
-/// Where names stand already, so that none is written over another.
+/// The positions of names, so that they do not overlap.
 #[derive(Default)]
-struct Names {
+struct LabelBoxes {
     taken: Vec<(f64, f64)>,
 }
 
-impl Names {
-    /// The line nearest to a spot that is free there.
+impl LabelBoxes {
+    /// The free line nearest to a spot.
     fn free_line(&mut self, x: f64, y: f64) -> f64 {
         let is_free = |line: f64| {
             let mut taken = self.taken.iter();
@@ -186,11 +186,11 @@ fn scatter(report: &Report, out: &mut impl Write) -> io::Result<()> {
         "<polyline class=\"front\" points=\"{}\"/>",
         points.join(" ")
     )?;
-    let mut names = Names::default();
+    let mut names = LabelBoxes::default();
     for spot in &spots {
         let (at, level) = (x(spot.cost), y(spot.score));
         let class = if spot.is_front { "dot" } else { "off" };
-        // Names stay within the chart.
+        // Names must not leave the chart.
         let (anchor, text) = if at > WIDTH * 0.7 {
             ("end", at - 8.0)
         } else {

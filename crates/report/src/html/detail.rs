@@ -11,6 +11,7 @@ use fs_err as fs;
 use proctor_record::{
     fs::hex,
     record::{EVENTS_FILE, Entry, Event, LOG_FILE, PATCH_FILE, Record, SandboxRecord, Verdict},
+    text::counted,
     transcript::{Message, ToolCall},
 };
 use serde::{Deserialize, Serialize};
@@ -21,23 +22,24 @@ use super::super::read::record_path;
 const CALLS_FILE: &str = "calls.ndjson";
 /// The maximum size of all trials together in a page, in bytes.
 const PAGE_BYTES: usize = 24 << 20;
-/// Logs that are larger are not read for the arguments and answers of tools.
+/// The maximum size of logs that are read for the arguments and results of tools.
 const LARGEST_LOG: u64 = 8 << 20;
 
-/// How much of one trial is shown.
+/// The size limits of one trial.
 #[derive(Clone, Copy)]
-pub(super) struct Bounds {
-    /// Of all of it, in bytes.
+pub(super) struct DetailLimits {
+    /// Of the whole trial, in bytes.
     trial: usize,
     /// Of one text.
     text: usize,
 }
 
-impl Bounds {
-    /// The page stays usable with ten thousand trials, and a few are shown nearly whole.
-    pub(super) fn for_trials(trials: usize) -> Bounds {
+impl DetailLimits {
+    /// Limits with which the page stays usable with ten thousand trials, and a few trials are
+    /// nearly complete.
+    pub(super) fn for_trials(trials: usize) -> DetailLimits {
         let trial = (PAGE_BYTES / trials.max(1)).clamp(1500, 96 << 10);
-        Bounds {
+        DetailLimits {
             trial,
             text: (trial / 8).clamp(200, 4000),
         }
@@ -52,7 +54,7 @@ impl Bounds {
 #[derive(Default, Serialize)]
 pub(super) struct Detail {
     facts: BTreeMap<&'static str, String>,
-    verdicts: Vec<ShownVerdict>,
+    verdicts: Vec<VerdictDetail>,
     remarks: Vec<String>,
     timeline: Vec<Moment>,
     calls: Vec<ShownCall>,
@@ -61,7 +63,7 @@ pub(super) struct Detail {
 }
 
 #[derive(Serialize)]
-struct ShownVerdict {
+struct VerdictDetail {
     evaluator: String,
     status: proctor_record::record::VerdictStatus,
     message: String,
@@ -69,7 +71,7 @@ struct ShownVerdict {
     ms: u64,
 }
 
-/// When, what kind, the text, and what is shown on demand.
+/// The time, the kind, the text, and details on demand.
 #[derive(Serialize)]
 struct Moment(Option<u64>, &'static str, String, String);
 
@@ -88,7 +90,7 @@ struct ShownCall {
 }
 
 /// Reads the data of the trial in this directory. Missing files are skipped.
-pub(super) fn read(folder: &Utf8Path, bounds: Bounds) -> Detail {
+pub(super) fn read(folder: &Utf8Path, bounds: DetailLimits) -> Detail {
     let mut detail = Detail::default();
     let path = record_path(folder);
     let record = fs::read(&path).ok();
@@ -96,7 +98,7 @@ pub(super) fn read(folder: &Utf8Path, bounds: Bounds) -> Detail {
     let Some((record, artifacts)) = record.zip(path.parent()) else {
         detail
             .left_out
-            .push("The trial's folder is not here any more.".to_owned());
+            .push("The trial's directory no longer exists.".to_owned());
         return detail;
     };
     detail.facts = facts(&record);
@@ -146,21 +148,23 @@ fn facts(record: &Record) -> BTreeMap<&'static str, String> {
         "change",
         change.map(|it| {
             format!(
-                "{} files, +{} −{}",
-                it.files_changed, it.lines_added, it.lines_removed
+                "{}, +{} −{}",
+                counted(it.files_changed, "file"),
+                it.lines_added,
+                it.lines_removed
             )
         }),
     );
     facts
 }
 
-fn shown_verdict(verdict: &Verdict, bounds: Bounds) -> ShownVerdict {
+fn shown_verdict(verdict: &Verdict, bounds: DetailLimits) -> VerdictDetail {
     let evidence = if verdict.metrics.is_empty() {
         String::new()
     } else {
         serde_json::to_string_pretty(&verdict.metrics).unwrap_or_default()
     };
-    ShownVerdict {
+    VerdictDetail {
         evaluator: verdict.evaluator.clone(),
         status: verdict.status,
         message: bounds.cut(&verdict.message),
@@ -169,12 +173,12 @@ fn shown_verdict(verdict: &Verdict, bounds: Bounds) -> ShownVerdict {
     }
 }
 
-/// A tool's arguments and answer.
+/// A tool's arguments and result.
 type Tools = BTreeMap<String, (String, String)>;
 
 /// The parts of the log that the events do not have.
 #[derive(Default, Deserialize)]
-struct Session {
+struct SessionDetail {
     #[serde(default)]
     messages: Vec<Message>,
     #[serde(default)]
@@ -182,14 +186,15 @@ struct Session {
 }
 
 impl Detail {
-    fn add_timeline(&mut self, artifacts: &Utf8Path, bounds: Bounds) {
+    fn add_timeline(&mut self, artifacts: &Utf8Path, bounds: DetailLimits) {
         let ends = Ends::read(&artifacts.join(EVENTS_FILE), bounds.trial * 8);
         let log = artifacts.join(LOG_FILE);
         let is_small = fs::metadata(&log).is_ok_and(|it| it.len() <= LARGEST_LOG);
-        // With thousands of trials there is no room for what the log adds.
+        // With thousands of trials the page has no room for the log.
         let is_wanted = is_small && (bounds.text >= 1000 || ends.is_empty());
         let session = is_wanted.then(|| fs::read(&log).ok()).flatten();
-        let session = session.and_then(|bytes| serde_json::from_slice::<Session>(&bytes).ok());
+        let session =
+            session.and_then(|bytes| serde_json::from_slice::<SessionDetail>(&bytes).ok());
         let session = session.unwrap_or_default();
         let mut moments = if ends.is_empty() {
             of_messages(&session.messages, bounds)
@@ -199,14 +204,14 @@ impl Detail {
         let left_out = keep_ends(&mut moments, bounds.trial / 2);
         if left_out > 0 || ends.skipped > 0 {
             self.left_out.push(format!(
-                "The middle of the session is left out ({left_out} entries and {} bytes): {EVENTS_FILE} and {LOG_FILE} have it whole.",
+                "The middle of the session is left out (entries: {left_out}, bytes: {}): {EVENTS_FILE} and {LOG_FILE} have it whole.",
                 ends.skipped
             ));
         }
         self.timeline = moments;
     }
 
-    fn add_calls(&mut self, artifacts: &Utf8Path, bounds: Bounds) {
+    fn add_calls(&mut self, artifacts: &Utf8Path, bounds: DetailLimits) {
         let ends = Ends::read(&artifacts.join(CALLS_FILE), bounds.trial);
         let calls = ends
             .lines()
@@ -215,12 +220,12 @@ impl Detail {
         let most = bounds.trial / 8 / 100 + 3;
         if all.len() > most || ends.skipped > 0 {
             self.left_out
-                .push(format!("Not all calls are shown: {CALLS_FILE} has them."));
+                .push(format!("Some calls are omitted: {CALLS_FILE} is complete."));
         }
         self.calls = all.into_iter().take(most).map(LoggedCall::shown).collect();
     }
 
-    fn add_diff(&mut self, artifacts: &Utf8Path, bounds: Bounds) {
+    fn add_diff(&mut self, artifacts: &Utf8Path, bounds: DetailLimits) {
         let Ok(mut file) = fs::File::open(artifacts.join(PATCH_FILE)) else {
             return;
         };
@@ -236,14 +241,14 @@ impl Detail {
         }
         let length = file.metadata().map_or(0, |it| it.len());
         if length > limit {
-            // A line that is cut in half would look like another change.
+            // An incomplete line would look like a different change.
             let end = bytes
                 .iter()
                 .rposition(|byte| *byte == b'\n')
                 .unwrap_or(bytes.len());
             bytes.truncate(end);
             self.left_out.push(format!(
-                "The change is cut after {} of {length} bytes: {PATCH_FILE} has it whole.",
+                "The change is truncated after {} of {length} bytes: {PATCH_FILE} is complete.",
                 bytes.len()
             ));
         }
@@ -251,7 +256,7 @@ impl Detail {
     }
 }
 
-/// The beginning and the end of a file of lines.
+/// The start and the end of a file of lines.
 struct Ends {
     bytes: Vec<u8>,
     skipped: u64,
@@ -293,7 +298,7 @@ impl Ends {
     }
 }
 
-fn tools(session: &Session, bounds: Bounds) -> Tools {
+fn tools(session: &SessionDetail, bounds: DetailLimits) -> Tools {
     let calls = session.tool_calls.iter().filter_map(|call| {
         let id = call.id.clone()?;
         let answer = call.result.as_deref().unwrap_or_default();
@@ -302,18 +307,18 @@ fn tools(session: &Session, bounds: Bounds) -> Tools {
     calls.collect()
 }
 
-fn of_messages(messages: &[Message], bounds: Bounds) -> Vec<Moment> {
+fn of_messages(messages: &[Message], bounds: DetailLimits) -> Vec<Moment> {
     let moments = messages.iter().map(|message| {
         let kind = match message.role {
             proctor_record::session::Role::Assistant => "said",
-            _ => "told",
+            _ => "message",
         };
         Moment(None, kind, bounds.cut(&message.content), String::new())
     });
     moments.collect()
 }
 
-fn of_events(ends: &Ends, tools: &Tools, bounds: Bounds) -> Vec<Moment> {
+fn of_events(ends: &Ends, tools: &Tools, bounds: DetailLimits) -> Vec<Moment> {
     let mut failed = std::collections::BTreeSet::new();
     let entries: Vec<Entry> = ends
         .lines()
@@ -334,7 +339,11 @@ fn of_events(ends: &Ends, tools: &Tools, bounds: Bounds) -> Vec<Moment> {
 }
 
 /// The display of an event: its kind, its text, and details on demand.
-fn shown(event: &Event, tools: &Tools, bounds: Bounds) -> Option<(&'static str, String, String)> {
+fn shown(
+    event: &Event,
+    tools: &Tools,
+    bounds: DetailLimits,
+) -> Option<(&'static str, String, String)> {
     let none = String::new;
     Some(match event {
         Event::Phase { phase } => ("phase", phase.as_str().to_owned(), none()),
@@ -375,8 +384,14 @@ fn shown(event: &Event, tools: &Tools, bounds: Bounds) -> Option<(&'static str, 
                 none(),
             )
         }
-        Event::Lost { events } => ("lost", format!("{events} events were not kept"), none()),
-        Event::Started { .. }
+        Event::Lost { events } => (
+            "lost",
+            format!("not kept: {}", counted(*events, "event")),
+            none(),
+        ),
+        Event::RunStarted { .. }
+        | Event::Started { .. }
+        | Event::Saying(_)
         | Event::ToolResult { .. }
         | Event::Usage { .. }
         | Event::Ended(_)
@@ -384,7 +399,8 @@ fn shown(event: &Event, tools: &Tools, bounds: Bounds) -> Option<(&'static str, 
     })
 }
 
-/// Keep the beginning and the end of a session within a number of bytes; tells how many go.
+/// Keeps the start and the end of a session within a number of bytes. Returns the number of removed
+/// entries.
 fn keep_ends(moments: &mut Vec<Moment>, most: usize) -> usize {
     let fits = |sizes: &mut dyn Iterator<Item = usize>| {
         let mut sum = 0;
@@ -442,19 +458,18 @@ impl LoggedCall {
     }
 }
 
-/// At most so many bytes of a text, and by how much it was cut.
+/// At most `most` bytes of a text, and the number of omitted bytes.
 fn cut(text: &str, most: usize) -> String {
     let kept = text.floor_char_boundary(most);
     let shown = plain(&text[..kept]);
     if kept == text.len() {
         shown
     } else {
-        format!("{shown}… ({} bytes more)", text.len() - kept)
+        format!("{shown}… ({} more bytes)", text.len() - kept)
     }
 }
 
-/// Text without control characters other than tabs and line ends, which a browser would show
-/// as it likes; what they were is shown instead.
+/// Text with control characters, other than tabs and line ends, made visible.
 fn plain(text: &str) -> String {
     let is_shown = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
     if text.chars().all(is_shown) {
@@ -480,7 +495,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_session_keeps_its_beginning_and_its_end() {
+    fn long_session_keeps_its_start_and_end() {
         let mut moments: Vec<Moment> = (0..100)
             .map(|t| Moment(Some(t), "said", "x".repeat(76), String::new()))
             .collect();
@@ -490,8 +505,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_says_so_and_stays_text() {
-        assert_eq!(cut("ääää", 5), "ää… (4 bytes more)");
+    fn truncated_text_is_marked() {
+        assert_eq!(cut("ääää", 5), "ää… (4 more bytes)");
         assert_eq!(plain("a\x1b[0m\tb\r\n\0"), "a\\x1b[0m\tb\n\\x00");
     }
 }

@@ -80,7 +80,7 @@ function heatCell(agent, task) {
   const cell = cells.get(agent + "/" + task);
   if (!cell) return h("td", { class: "soft" }, "–");
   const [, , score, passed, judged, trials] = cell;
-  const text = score === null ? "not judged" : score.toFixed(2);
+  const text = score === null ? "excluded" : score.toFixed(2);
   const title = data.agents[agent] + " on " + data.tasks[task] + ": " + passed + " of " + judged + " passed, " + (trials - judged) + " excluded";
   const button = h("button", { title, onclick: () => { go({ agent: data.agents[agent], task: data.tasks[task], page: "", trial: "" }); byId("trials").scrollIntoView(); } }, text);
   if (score !== null) button.style.background = "color-mix(in oklab, var(--bg) 48%, color-mix(in oklab, var(--low), var(--high) " + Math.round(Math.min(1, Math.max(0, score)) * 100) + "%))";

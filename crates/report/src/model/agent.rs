@@ -1,4 +1,5 @@
-//! One agent in figures: each with its n and its interval, and with the excluded trials both ways.
+//! The figures of one agent, each with n and confidence interval, with excluded trials handled both
+//! ways.
 
 use std::{collections::BTreeMap, num::NonZeroU64};
 
@@ -6,31 +7,33 @@ use proctor_record::{record::TrialStatus, usage::Usd};
 use serde::Serialize;
 
 use crate::stats::{
-    AllOf, BothWays, Interval, Median, PassRate, Passes, Place, Scores, Unit, bootstrap_mean, mean,
-    median, pass_at_k, pass_pow_k, pass_rate,
+    AllOf, BothWays, Interval, Median, PassRate, Passes, RankRange, Scores, Unit, bootstrap_mean,
+    mean, median, pass_at_k, pass_pow_k, pass_rate,
 };
 use crate::{
+    definitions::Defined,
     model::{report::Basis, task::TaskReport},
     trials::{AgentRow, Trial, Trials},
 };
 
-/// An agent in a report.
+/// The role of an agent in a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// It takes part.
+    /// It is a contestant.
     Contender,
-    /// It does nothing: what it scores is every task's floor.
+    /// The null agent: its score is the floor of every task.
     Floor,
-    /// It is the reference solution: what it scores is every task's ceiling.
+    /// The reference solution: its score is the ceiling of every task.
     Ceiling,
 }
 
 impl Role {
-    /// The null agent and the oracle are not contestants, whether they are built in or an adapter
-    /// script of that name.
+    /// The role. The null agent and the oracle are not contestants, whether they are built in or an
+    /// adapter script with that name.
     pub(crate) fn of(agent: &AgentRow) -> Role {
-        let is = |word: &str| agent.name == word || agent.kinds.iter().all(|kind| kind == word);
+        let is =
+            |word: &str| agent.own_name() == word || agent.kinds.iter().all(|kind| kind == word);
         if is("null") {
             Role::Floor
         } else if is("oracle") {
@@ -40,7 +43,7 @@ impl Role {
         }
     }
 
-    /// The word for it.
+    /// The name.
     pub fn as_str(self) -> &'static str {
         match self {
             Role::Contender => "contender",
@@ -50,16 +53,16 @@ impl Role {
     }
 }
 
-/// A mean over tasks, every task counting the same.
+/// A mean over tasks, with equal weight for all tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Figure {
     /// The mean.
     pub mean: f64,
-    /// Where it may lie; null for a single unit, and where nothing varied.
+    /// The confidence interval; null for a single unit, and if nothing varied.
     pub interval: Option<Interval>,
-    /// Of how many trials.
+    /// The number of trials.
     pub trials: usize,
-    /// Of how many tasks.
+    /// The number of tasks.
     pub tasks: usize,
     /// The independent unit of the sample.
     pub unit: Unit,
@@ -89,39 +92,41 @@ pub struct AgentReport {
     /// Its name, kinds, versions and models.
     #[serde(flatten)]
     pub row: AgentRow,
-    /// Its name again, for reading.
+    /// The name, repeated for serialization.
     #[serde(skip)]
     pub name: String,
     /// Its role.
     pub role: Role,
-    /// The places that it may have; null for floor and ceiling and with less than two tasks.
-    pub place: Option<Place>,
+    /// The range of ranks; null for floor and ceiling and with fewer than two tasks.
+    pub place: Option<RankRange>,
     /// All its trials.
     pub trials: usize,
-    /// Those with a score.
+    /// Trials with a score.
     pub judged: usize,
-    /// The others, by why.
+    /// Trials without a score, by reason.
     pub excluded: BTreeMap<&'static str, usize>,
-    /// Its score, without the excluded trials.
+    /// The score, without excluded trials.
     pub score: Option<Figure>,
-    /// Its score with the excluded trials as 0; null when there are none.
+    /// The score with excluded trials as 0; null if there are none.
     pub score_excluded_as_zero: Option<Figure>,
-    /// Its score where the floor is 0 and the ceiling 1, on the tasks that have both.
+    /// The score where the floor is 0 and the ceiling is 1, on tasks that have both.
     pub normalised_score: Option<Figure>,
-    /// The share of its trials that passed.
+    /// The fraction of passed trials.
     pub pass_rate: Option<PassRate>,
-    /// How likely one of k tries passes; null unless every task has k.
+    /// The probability that at least one of k attempts passes; null unless every task has k trials.
     pub pass_at_k: Option<AllOf>,
-    /// How likely all of k tries pass.
+    /// The probability that all of k attempts pass.
     pub pass_pow_k: Option<AllOf>,
     /// The cost of a judged trial, in dollars.
     pub cost_usd: Option<Median>,
     /// The total cost of its trials; null if it is unknown for one.
     pub total_cost_usd: Option<Usd>,
-    /// How long it works on a judged trial, in milliseconds.
+    /// The duration of a judged trial, in milliseconds.
     pub duration_ms: Option<Median>,
-    /// The tokens of a judged trial, cached ones included.
+    /// The tokens of a judged trial: input plus output, without cached input.
     pub tokens: Option<Median>,
+    /// The cached input of a judged trial.
+    pub cached_tokens: Option<Median>,
 }
 
 /// The trials of one agent, grouped.
@@ -131,28 +136,28 @@ pub(crate) struct Row<'a> {
     pub(crate) trials: &'a [Trial],
     pub(crate) scores: BothWays,
     pub(crate) passes: Passes,
-    names: &'a Trials,
+    keys: &'a [String],
 }
 
 impl<'a> Row<'a> {
-    /// All agents, by name.
-    pub(crate) fn all(trials: &'a Trials) -> Vec<Row<'a>> {
+    /// All agents, by name. `keys` tell the tasks apart.
+    pub(crate) fn all(trials: &'a Trials, keys: &'a [String]) -> Vec<Row<'a>> {
         let agents = trials
             .trials
             .chunk_by(|one, other| one.agent == other.agent);
-        agents.map(|own| Row::new(trials, own)).collect()
+        agents.map(|own| Row::new(trials, own, keys)).collect()
     }
 
-    /// One agent, by its number; `None` when it has no trial.
-    pub(crate) fn of(trials: &'a Trials, agent: usize) -> Option<Row<'a>> {
+    /// One agent, by its number; `None` when it has no trial. `keys` tell the tasks apart.
+    pub(crate) fn of(trials: &'a Trials, agent: usize, keys: &'a [String]) -> Option<Row<'a>> {
         let begin = trials.trials.partition_point(|it| it.agent < agent);
         let end = trials.trials.partition_point(|it| it.agent <= agent);
-        (begin < end).then(|| Row::new(trials, &trials.trials[begin..end]))
+        (begin < end).then(|| Row::new(trials, &trials.trials[begin..end], keys))
     }
 
-    fn new(names: &'a Trials, trials: &'a [Trial]) -> Row<'a> {
+    fn new(names: &'a Trials, trials: &'a [Trial], keys: &'a [String]) -> Row<'a> {
         let agent = &names.agents[trials[0].agent];
-        let task = |trial: &Trial| names.tasks[trial.task].name.clone();
+        let task = |trial: &Trial| keys[trial.task].clone();
         let scores = BothWays::collect(trials.iter().map(|trial| (task(trial), trial.score)));
         let judged = trials.iter().filter(|trial| trial.score.is_some());
         let passed = |trial: &Trial| trial.status == TrialStatus::Passed;
@@ -160,19 +165,17 @@ impl<'a> Row<'a> {
             role: Role::of(agent),
             agent,
             trials,
-            scores: scores.expect("rows keep finite scores only"),
+            scores: scores.expect("rows have finite scores only"),
             passes: Passes::collect(judged.map(|trial| (task(trial), passed(trial)))),
-            names,
+            keys,
         }
     }
 
     /// A figure of the judged trials that have it, by task.
     pub(crate) fn values(&self, value: impl Fn(&Trial) -> Option<f64>) -> Scores {
         let judged = self.trials.iter().filter(|trial| trial.score.is_some());
-        let values = judged.filter_map(|trial| {
-            let task = self.names.tasks[trial.task].name.as_str();
-            Some((task, value(trial)?))
-        });
+        let values =
+            judged.filter_map(|trial| Some((self.keys[trial.task].as_str(), value(trial)?)));
         Scores::collect(values).expect("costs, times and counts are finite")
     }
 }
@@ -187,6 +190,10 @@ pub(crate) fn duration(trial: &Trial) -> Option<f64> {
 
 pub(crate) fn tokens(trial: &Trial) -> Option<f64> {
     trial.tokens.map(|tokens| tokens as f64)
+}
+
+fn cached_tokens(trial: &Trial) -> Option<f64> {
+    trial.cached_tokens.map(|tokens| tokens as f64)
 }
 
 pub(crate) fn agent_report(
@@ -226,6 +233,7 @@ pub(crate) fn agent_report(
         total_cost_usd: row.trials.iter().map(|trial| trial.cost_usd).sum(),
         duration_ms: median(duration),
         tokens: median(tokens),
+        cached_tokens: median(cached_tokens),
     }
 }
 

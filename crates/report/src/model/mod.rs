@@ -6,5 +6,6 @@ pub(crate) mod report;
 pub(crate) mod task;
 
 pub use agent::{AgentReport, Figure, Role};
+pub use notes::run_notes;
 pub use report::{Basis, REPORT_VERSION, Report, Totals, Unsettled};
 pub use task::{Cell, TaskReport};

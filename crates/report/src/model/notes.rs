@@ -3,24 +3,29 @@
 
 use std::collections::BTreeMap;
 
+use proctor_record::text::{counted, one_line};
+
 use crate::stats::Variation;
 use crate::{
+    definitions::{Defined, DefinitionRow},
     model::{
         agent::{AgentReport, Role},
         report::Report,
     },
-    trials::{RowSource, Trials, tame},
+    trials::{RowSource, RunRow, Trial, Trials},
 };
 
-/// Names beyond these are counted only.
+/// Further names are only counted.
 const MOST_NAMES: usize = 5;
-/// A component that is the same in fewer trials is none to wonder about.
+/// The minimum number of trials for a note about a constant component.
 const FEWEST_TRIALS: usize = 10;
 
 pub(crate) fn notes(trials: &Trials, report: &Report) -> Vec<String> {
-    let mut notes = Vec::new();
-    about_runs(report, &mut notes);
+    let mut notes = run_notes(&report.runs);
     about_exclusions(report, &mut notes);
+    about_identity("agent", &trials.agents, |it| &it.name, &mut notes);
+    about_identity("task", &trials.tasks, |it| &it.name, &mut notes);
+    about_missing_digests(trials, &mut notes);
     about_tasks(trials, report, &mut notes);
     about_definitions(trials, &mut notes);
     about_agents(report, &mut notes);
@@ -32,7 +37,7 @@ pub(crate) fn notes(trials: &Trials, report: &Report) -> Vec<String> {
     notes
 }
 
-/// The first few of these names.
+/// The first few names.
 fn some<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.into_iter().collect();
     let shown = names.iter().take(MOST_NAMES).copied();
@@ -43,27 +48,78 @@ fn some<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     text
 }
 
-fn about_runs(report: &Report, notes: &mut Vec<String>) {
-    for run in &report.runs {
+/// Runs that are not complete, and records that cannot be read.
+pub fn run_notes(runs: &[RunRow]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for run in runs {
         if run.is_running {
             notes.push(format!(
-                "{} is still running: this is not its end.",
+                "{} is still running: its results are incomplete.",
                 run.name
             ));
         }
         if run.not_run > 0 {
             notes.push(format!(
-                "{}: {} of the planned trials have no record and count nowhere.",
-                run.name, run.not_run
+                "{}: {} without a record; they count nowhere.",
+                run.name,
+                counted(run.not_run, "planned trial")
             ));
         }
         if !run.unreadable.is_empty() {
             let names = some(run.unreadable.iter().map(String::as_str));
             notes.push(format!(
-                "{}: records that cannot be read or name another trial: {names}.",
+                "{}: unreadable or misplaced records: {names}.",
                 run.name
             ));
         }
+    }
+    notes
+}
+
+/// Agents or tasks that share a name and have different definitions.
+fn about_identity<Row: Defined>(
+    kind: &str,
+    rows: &[Row],
+    name: fn(&Row) -> &String,
+    notes: &mut Vec<String>,
+) {
+    for group in rows.chunk_by(|one, other| one.own_name() == other.own_name()) {
+        if group.len() == 1 {
+            continue;
+        }
+        notes.push(format!(
+            "{} definitions of the {kind} {} are listed apart.",
+            group.len(),
+            group[0].own_name()
+        ));
+        let defined: Vec<(&Row, &DefinitionRow)> = group
+            .iter()
+            .filter_map(|row| Some((row, row.definition()?)))
+            .collect();
+        for pair in defined.windows(2) {
+            let ((one, before), (other, after)) = (pair[0], pair[1]);
+            notes.push(format!(
+                "{} and {} differ in {}.",
+                name(one),
+                name(other),
+                before.differences(after)
+            ));
+        }
+    }
+}
+
+/// Records of older versions, and of other programs.
+fn about_missing_digests(trials: &Trials, notes: &mut Vec<String>) {
+    let is_missing = |trial: &&Trial| {
+        trials.agents[trial.agent].definition.is_none()
+            || trials.tasks[trial.task].definition.is_none()
+    };
+    let count = trials.trials.iter().filter(is_missing).count();
+    if count > 0 {
+        notes.push(format!(
+            "{count} of {} trials have no digest of their definitions: whether trials with the same names had the same agent and task cannot be checked.",
+            trials.trials.len()
+        ));
     }
 }
 
@@ -83,9 +139,9 @@ fn about_exclusions(report: &Report, notes: &mut Vec<String>) {
             format!("; counted as 0, its score is {:.3}", figure.mean)
         });
         notes.push(format!(
-            "{}: {left_out} of {} trials say nothing of the agent and are excluded ({}){as_zero}.",
+            "{}: {left_out} of {} excluded ({}){as_zero}.",
             agent.name,
-            agent.trials,
+            counted(agent.trials, "trial"),
             reasons.join(", ")
         ));
     }
@@ -100,9 +156,9 @@ fn about_tasks(trials: &Trials, report: &Report, notes: &mut Vec<String>) {
                 task.broken.join("; ")
             ));
         }
-        if task.row.hashes.len() > 1 {
+        if task.row.definition.is_none() && task.row.hashes.len() > 1 {
             notes.push(format!(
-                "Task {} was changed between these trials: {} definitions share its name.",
+                "Task {} has changed between these trials: there are {} definitions with this name.",
                 task.name,
                 task.row.hashes.len()
             ));
@@ -113,7 +169,7 @@ fn about_tasks(trials: &Trials, report: &Report, notes: &mut Vec<String>) {
         .iter()
         .any(|agent| agent.role != Role::Contender);
     if !has_calibration && report.contenders().next().is_some() {
-        notes.push("No floor and no ceiling: run the agents `null` and `oracle` too, to see what the scores are worth.".to_owned());
+        notes.push("No floor and no ceiling: run the agents `null` and `oracle`, too, to calibrate the scores.".to_owned());
     }
     let mut tried: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for trial in &trials.trials {
@@ -130,11 +186,11 @@ fn about_tasks(trials: &Trials, report: &Report, notes: &mut Vec<String>) {
     if let Some(first) = sets.next()
         && sets.any(|tasks| tasks != first)
     {
-        notes.push("Not all agents tried the same tasks: their means are of different tasks; places are decided on shared tasks only.".to_owned());
+        notes.push("Not all agents tried the same tasks: their means are over different tasks; ranks are based on shared tasks only.".to_owned());
     }
 }
 
-/// Settings of tasks that had no effect, such as parts of the score that are not computed.
+/// Settings of tasks without effect, such as parts of the score that are not computed.
 fn about_definitions(trials: &Trials, notes: &mut Vec<String>) {
     let mut tasks: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for task in &trials.tasks {
@@ -167,7 +223,7 @@ fn about_agents(report: &Report, notes: &mut Vec<String>) {
             .map(|it| it.name.as_str()),
     );
     if !names.is_empty() {
-        notes.push(format!("No place for {names}: that takes two tasks."));
+        notes.push(format!("No rank for {names}: a rank requires two tasks."));
     }
     let costless = |agent: &&AgentReport| agent.judged > 0 && agent.cost_usd.is_none();
     let names = some(
@@ -178,14 +234,14 @@ fn about_agents(report: &Report, notes: &mut Vec<String>) {
     );
     if !names.is_empty() {
         notes.push(format!(
-            "No cost is known of {names}: who has none is not on the Pareto front."
+            "The cost of {names} is unknown: agents without cost are not on the Pareto front."
         ));
     }
     for agent in report.contenders() {
         let known = agent.cost_usd.map_or(0, |cost| cost.trials);
         if known > 0 && known < agent.judged {
             notes.push(format!(
-                "{}: the cost of {} of {} judged trials is not known.",
+                "{}: the cost of {} of {} judged trials is unknown.",
                 agent.name,
                 agent.judged - known,
                 agent.judged
@@ -194,7 +250,7 @@ fn about_agents(report: &Report, notes: &mut Vec<String>) {
     }
 }
 
-/// Agents whose own figures are not the gateway's.
+/// Agents whose own figures differ from the gateway's.
 fn about_accounts(trials: &Trials, notes: &mut Vec<String>) {
     for (number, agent) in trials.agents.iter().enumerate() {
         let own = || trials.trials.iter().filter(|trial| trial.agent == number);
@@ -203,18 +259,18 @@ fn about_accounts(trials: &Trials, notes: &mut Vec<String>) {
             continue;
         };
         notes.push(format!(
-            "{}: in {} of {} trials the agent's own figures differ from the gateway's by more than 1 %, such as {} ({}, trial {}); the gateway's are used.",
+            "{}: in {} of {} the agent's own figures differ from the gateway's by more than 1 %, such as {} ({}, trial {}); the gateway's are used.",
             agent.name,
             differing.len(),
-            own().count(),
-            tame(&first.differences.join("; ")),
+            counted(own().count(), "trial"),
+            one_line(&first.differences.join("; ")),
             trials.tasks[first.task].name,
             first.trial
         ));
     }
 }
 
-/// Judges whose calls no gateway saw.
+/// Judges whose calls no gateway observed.
 fn about_judges(trials: &Trials, notes: &mut Vec<String>) {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for name in trials.trials.iter().flat_map(|it| &it.unverified_judges) {
@@ -222,37 +278,39 @@ fn about_judges(trials: &Trials, notes: &mut Vec<String>) {
     }
     for (name, count) in counts {
         notes.push(format!(
-            "`{name}` is unverified in {count} trials: no gateway saw a model answer this judge."
+            "`{name}` is unverified in {}: no gateway saw a model answer this judge.",
+            counted(count, "trial")
         ));
     }
 }
 
 fn about_components(report: &Report, notes: &mut Vec<String>) {
-    // In a handful of trials that all passed every component is the same.
+    // In a few trials that all passed, every component is the same.
     let telling = |it: &&Variation| it.trials >= FEWEST_TRIALS;
     for component in report.components.iter().filter(telling) {
         let (name, value) = (&component.component, component.commonest);
         if component.is_constant() {
             notes.push(format!(
-                "`{name}` is {value} in all {} trials: it tells no agents apart.",
+                "`{name}` is {value} in all {} trials: it does not distinguish agents.",
                 component.trials
             ));
         } else if component.is_nearly_constant() {
             notes.push(format!(
-                "`{name}` is {value} in {} of {} trials: it hardly tells agents apart.",
+                "`{name}` is {value} in {} of {} trials: it hardly distinguishes agents.",
                 component.times, component.trials
             ));
         }
     }
 }
 
-/// Rows that were not read from records of ours.
+/// Rows that were not read from our own records.
 fn about_sources(trials: &Trials, notes: &mut Vec<String>) {
     let rows = trials.trials.iter();
     let foreign = rows.filter(|it| it.source == RowSource::ThunderdomeMeta);
     let count = foreign.count();
     if count > 0 {
-        notes.push(format!("{count} trials were read from the meta.json files of Thunderdome: scores, cost and outcomes are theirs, a 0 of tokens or cost is unknown, and passed means that the agent completed and all tests passed."));
+        let read = counted(count, "trial");
+        notes.push(format!("{read} from the meta.json files of Thunderdome: scores, cost and outcomes are theirs, a 0 of tokens or cost is unknown, and passed means that the agent completed and all tests passed."));
     }
 }
 
@@ -265,10 +323,10 @@ fn about_places(trials: &Trials, notes: &mut Vec<String>) {
     };
     let open = some(names_in("container, network open"));
     if !open.is_empty() {
-        notes.push(format!("Agents could reach every network on {open}: Harbor's default when a task does not set it."));
+        notes.push(format!("Agents had open network access on {open}: Harbor's default for tasks that do not set it."));
     }
     if names_in("local").next().is_some() {
-        notes.push("Trials ran in the local sandbox, which does not keep an agent from the network or from this machine's files.".to_owned());
+        notes.push("Trials ran in the local sandbox, which does not isolate an agent from the network or from this machine's files.".to_owned());
     }
     let has_mixed = trials.tasks.iter().any(|task| task.places.len() > 1);
     if has_mixed {
@@ -277,7 +335,8 @@ fn about_places(trials: &Trials, notes: &mut Vec<String>) {
     let bounds = trials.trials.iter().filter(|it| it.is_lower_bound).count();
     if bounds > 0 {
         notes.push(format!(
-            "{bounds} sessions were cut off: their tokens and cost are at least what is shown."
+            "{} incomplete: tokens and cost are at least what is shown.",
+            counted(bounds, "session")
         ));
     }
 }

@@ -1,9 +1,12 @@
-//! The report of trials as figures: what every format shows. Made from rows alone, so the same
-//! records give the same report, to the last byte.
+//! The report of trials as figures, which every format shows. It depends on rows only, so that the
+//! same records give the same report, byte for byte.
 
 use std::{collections::BTreeMap, num::NonZeroU64};
 
-use proctor_record::{parallel_map::parallel_map, record::TrialStatus};
+use proctor_record::{
+    parallel_map::parallel_map,
+    record::{NotPassed, ReasonGroup, TrialStatus},
+};
 use serde::Serialize;
 
 use crate::stats::{
@@ -22,14 +25,14 @@ use crate::{
 /// The version of the report's JSON.
 pub const REPORT_VERSION: &str = "1.0.0";
 
-/// How a report is made: what it depends on besides the records.
+/// The settings of a report in addition to the records.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Basis {
-    /// How sure intervals are, and claims have to be.
+    /// The confidence level of intervals and tests.
     pub level: Level,
-    /// Where random draws start.
+    /// The seed of random draws.
     pub seed: Seed,
-    /// How often something is drawn.
+    /// The number of random draws.
     pub draws: usize,
 }
 
@@ -58,43 +61,47 @@ pub struct Report {
     pub basis: Basis,
     /// The runs.
     pub runs: Vec<RunRow>,
-    /// How many trials there are, and what became of them.
+    /// The numbers of trials.
     pub totals: Totals,
-    /// The agents: contenders, the best first, then floor and ceiling.
+    /// The agents: contestants, best first, then floor and ceiling.
     pub agents: Vec<AgentReport>,
-    /// Neighbours of which no two can be told apart.
+    /// Groups of neighbours that cannot be told apart.
     pub groups: Vec<Vec<String>>,
-    /// The contenders that no other beats on cost and score at once, the cheapest first.
+    /// The contestants on the Pareto front of cost and score, the cheapest first.
     pub pareto_front: Vec<String>,
-    /// Neighbours that cannot be told apart, and what would settle it.
+    /// Neighbours that cannot be told apart, with the required sample size.
     pub unsettled: Vec<Unsettled>,
     /// The tasks, by name.
     pub tasks: Vec<TaskReport>,
     /// Each agent on each task that it tried.
     pub cells: Vec<Cell>,
-    /// How much each component of the contenders' scores varies.
+    /// The variation of each component of the contestants' scores.
     pub components: Vec<Variation>,
+    /// Why trials did not pass, grouped by agent and reason.
+    pub failures: Vec<ReasonGroup>,
     /// Notes for reading the figures.
     pub notes: Vec<String>,
 }
 
-/// How many trials there are, and what became of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+/// The numbers of trials by result.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
-    /// All with a record.
+    /// Trials with a record.
     pub trials: usize,
-    /// Those that passed.
+    /// Passed trials.
     pub passed: usize,
-    /// Those that failed.
+    /// Failed trials.
     pub failed: usize,
-    /// Those of which nothing can be said.
+    /// Excluded trials.
     pub errors: usize,
-    /// Those that were cut off.
+    /// Interrupted trials.
     pub interrupted: usize,
-    /// Those that were planned and have no record.
+    /// Planned trials without a record.
     pub not_run: usize,
-    /// Those whose record cannot be read.
+    /// Trials with an unreadable record.
     pub unreadable: usize,
+    /// Those with a record and without a score, by reason.
+    pub excluded: BTreeMap<&'static str, usize>,
 }
 
 /// Two neighbours of a ranking that cannot be told apart.
@@ -104,9 +111,9 @@ pub struct Unsettled {
     pub better: String,
     /// Its neighbour.
     pub worse: String,
-    /// By how much, on the tasks that both tried.
+    /// The difference on shared tasks.
     pub difference: f64,
-    /// How many tasks both tried.
+    /// The number of shared tasks.
     pub tasks: usize,
     /// The sample size needed to separate them.
     pub power: Power,
@@ -115,7 +122,8 @@ pub struct Unsettled {
 impl Report {
     /// The report of these trials.
     pub fn new(trials: &Trials, basis: Basis) -> Report {
-        let rows = Row::all(trials);
+        let keys: Vec<String> = trials.tasks.iter().map(|it| it.name.clone()).collect();
+        let rows = Row::all(trials, &keys);
         let tasks = task_reports(trials, &rows);
         let k = tries(&rows);
         let mut agents = parallel_map(&rows, |row| agent_report(row, &tasks, k, basis));
@@ -131,6 +139,7 @@ impl Report {
             groups: ranking.groups,
             cells: cells(trials, &rows),
             components: components(&rows),
+            failures: failures(trials),
             agents,
             tasks,
             notes: Vec::new(),
@@ -139,7 +148,7 @@ impl Report {
         report
     }
 
-    /// The contenders, the best first.
+    /// The contestants, best first.
     pub fn contenders(&self) -> impl Iterator<Item = &AgentReport> {
         let agents = self.agents.iter();
         agents.filter(|agent| agent.role == Role::Contender)
@@ -155,6 +164,9 @@ impl Totals {
             ..Totals::default()
         };
         for trial in &trials.trials {
+            if trial.score.is_none() {
+                *totals.excluded.entry(trial.exclusion()).or_default() += 1;
+            }
             match trial.status {
                 TrialStatus::Passed => totals.passed += 1,
                 TrialStatus::Failed => totals.failed += 1,
@@ -166,7 +178,8 @@ impl Totals {
     }
 }
 
-/// How many tries `pass@k` asks for: as many as every contender has on every task, if there are two.
+/// The k of `pass@k`: the number of trials that every contestant has on every task, if it is at
+/// least two.
 fn tries(rows: &[Row]) -> Option<NonZeroU64> {
     let fewest = |row: &Row| row.passes.iter().map(|(_, it)| it.trials()).min();
     let contenders = rows.iter().filter(|row| row.role == Role::Contender);
@@ -186,7 +199,7 @@ fn ranking(rows: &[Row], basis: Basis) -> Ranking {
     rank(&contenders, basis.level, basis.resampling())
 }
 
-/// Put agents into the order of the ranking: contenders, floor, ceiling.
+/// Sorts agents: contestants by rank, floor, ceiling.
 fn place(agents: &mut [AgentReport], ranking: &Ranking) {
     let places: BTreeMap<&str, usize> = ranking
         .agents
@@ -250,4 +263,17 @@ fn components(rows: &[Row]) -> Vec<Variation> {
     let trials = contenders.flat_map(|row| row.trials);
     let components = trials.flat_map(|trial: &Trial| &trial.components);
     variations(components.map(|it| (it.name.as_str(), it.value)))
+}
+
+/// Why trials did not pass.
+fn failures(trials: &Trials) -> Vec<ReasonGroup> {
+    let rows = trials.trials.iter();
+    let failed = rows.filter(|trial| trial.status != TrialStatus::Passed);
+    ReasonGroup::all(failed.map(|trial| NotPassed {
+        agent: &trials.agents[trial.agent].name,
+        task: &trials.tasks[trial.task].name,
+        status: trial.status,
+        outcome: trial.outcome,
+        reason: &trial.message,
+    }))
 }

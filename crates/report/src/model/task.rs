@@ -1,12 +1,12 @@
-//! Tasks in figures: floor and ceiling, what is broken, and each agent on each of them.
+//! The figures of tasks: floor and ceiling, problems, and each agent on each task.
 
-use proctor_record::record::TrialStatus;
+use proctor_record::{record::TrialStatus, text::counted};
 use serde::Serialize;
 
 use crate::stats::Calibration;
 use crate::{
     model::agent::{Role, Row},
-    trials::{TaskRow, Trials},
+    trials::{TaskRow, Trial, Trials},
 };
 
 /// One task.
@@ -15,20 +15,20 @@ pub struct TaskReport {
     /// Its name, category, hashes and places.
     #[serde(flatten)]
     pub row: TaskRow,
-    /// Its name again, for reading.
+    /// The name, repeated for serialization.
     #[serde(skip)]
     pub name: String,
     /// The score of the null agent; null if there was none.
     pub floor: Option<f64>,
     /// The score of the reference solution; null if it was not run.
     pub ceiling: Option<f64>,
-    /// The scale from floor to ceiling; null when one is missing, or they do not differ.
+    /// The scale from floor to ceiling; null if one is missing, or they do not differ.
     pub calibration: Option<Calibration>,
-    /// Why nothing can be concluded from it.
+    /// Why the task is broken.
     pub broken: Vec<String>,
-    /// Judged trials of contenders.
+    /// Judged trials of contestants.
     pub judged: usize,
-    /// The mean score of those.
+    /// Their mean score.
     pub mean: Option<f64>,
 }
 
@@ -41,9 +41,9 @@ pub struct Cell {
     pub task: String,
     /// All trials.
     pub trials: usize,
-    /// Those with a score.
+    /// Trials with a score.
     pub judged: usize,
-    /// Those that passed.
+    /// Passed trials.
     pub passed: usize,
     /// The mean score; null without a judged trial.
     pub score: Option<f64>,
@@ -64,10 +64,10 @@ impl Sum {
 }
 
 pub(crate) fn task_reports(trials: &Trials, rows: &[Row]) -> Vec<TaskReport> {
-    let sums = |role: Role| {
+    let of = |role: Role| rows.iter().filter(move |row| row.role == role);
+    let sums = |trials_of: &mut dyn Iterator<Item = &Trial>| {
         let mut sums = vec![Sum::default(); trials.tasks.len()];
-        let rows = rows.iter().filter(|row| row.role == role);
-        for trial in rows.flat_map(|row| row.trials) {
+        for trial in trials_of {
             let Some(score) = trial.score else { continue };
             let sum = &mut sums[trial.task];
             sum.judged += 1;
@@ -76,8 +76,27 @@ pub(crate) fn task_reports(trials: &Trials, rows: &[Row]) -> Vec<TaskReport> {
         }
         sums
     };
-    let (floors, ceilings) = (sums(Role::Floor), sums(Role::Ceiling));
-    let contenders = sums(Role::Contender);
+    // Of several definitions of the null agent or of the oracle, the one that makes the scale smaller counts.
+    let outermost = |role: Role, is_beyond: fn(f64, f64) -> bool| {
+        let mut chosen = vec![Sum::default(); trials.tasks.len()];
+        for row in of(role) {
+            let sums = sums(&mut row.trials.iter());
+            for (chosen, sum) in chosen.iter_mut().zip(sums) {
+                let is_better = match (chosen.mean(), sum.mean()) {
+                    (Some(known), Some(mean)) => is_beyond(mean, known),
+                    (None, Some(_)) => true,
+                    (_, None) => false,
+                };
+                if is_better {
+                    *chosen = sum;
+                }
+            }
+        }
+        chosen
+    };
+    let floors = outermost(Role::Floor, |mean, known| mean > known);
+    let ceilings = outermost(Role::Ceiling, |mean, known| mean < known);
+    let contenders = sums(&mut of(Role::Contender).flat_map(|row| row.trials));
     let tasks = trials.tasks.iter().enumerate();
     let report = |(number, row): (usize, &TaskRow)| {
         let (floor, ceiling) = (floors[number], ceilings[number]);
@@ -100,15 +119,16 @@ fn broken(floor: Sum, ceiling: Sum) -> Vec<String> {
     let mut reasons = Vec::new();
     if floor.passed > 0 {
         reasons.push(format!(
-            "doing nothing passes {} of {} trials",
-            floor.passed, floor.judged
+            "doing nothing passes {} of {}",
+            floor.passed,
+            counted(floor.judged, "trial")
         ));
     }
     if ceiling.passed < ceiling.judged {
         let failed = ceiling.judged - ceiling.passed;
         reasons.push(format!(
-            "the reference solution fails {failed} of {} trials",
-            ceiling.judged
+            "the reference solution fails {failed} of {}",
+            counted(ceiling.judged, "trial")
         ));
     }
     if let Some((low, high)) = floor.mean().zip(ceiling.mean())

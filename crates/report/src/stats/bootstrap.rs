@@ -1,5 +1,5 @@
-//! Bootstrap intervals: whole tasks are drawn again and again, so that what is alike within a
-//! task stays together. Bias-corrected and accelerated, and widened for few tasks.
+//! Bootstrap intervals: whole tasks are resampled, so that correlated trials of a task stay
+//! together. Bias-corrected and accelerated, and widened for few tasks.
 
 use proctor_record::shuffle::Shuffle;
 use serde::Serialize;
@@ -7,25 +7,25 @@ use serde::Serialize;
 use super::{
     interval::{Interval, Level, normal_quantile, normal_share, quantile},
     mean::{pooled, standard_error},
-    sample::{Cluster, Scores},
+    sample::{Scores, TaskCluster},
 };
 
-/// Where random choices start; it belongs into the record.
+/// The seed of random choices, which is part of the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Seed(pub u64);
 
-/// How chance is used: from which seed, how many times.
+/// The settings of resampling: seed and number of draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Resampling {
-    /// Where random choices start.
+    /// The seed.
     pub seed: Seed,
-    /// How many times something is drawn again; at least 99.
+    /// The number of draws; at least 99.
     times: usize,
 }
 
 impl Resampling {
-    /// Enough times for the second digit of a p-value and the third of an interval.
+    /// Enough draws for the second digit of a p-value and the third of an interval.
     pub fn seeded(seed: Seed) -> Resampling {
         Resampling {
             seed,
@@ -33,7 +33,7 @@ impl Resampling {
         }
     }
 
-    /// With another number of times; less than 99 tell nothing at 95 % and become 99.
+    /// The same with another number of draws; fewer than 99 are useless at 95 % and become 99.
     #[must_use]
     pub fn times(self, times: usize) -> Resampling {
         Resampling {
@@ -51,25 +51,29 @@ impl Resampling {
     }
 }
 
-/// The interval of the mean over trials, by drawing tasks. `None` for less than two units and
-/// where nothing varied.
+/// The interval of the mean over trials, by resampling tasks. `None` for fewer than two units and
+/// if nothing varied.
 pub fn bootstrap_mean(scores: &Scores, level: Level, resampling: Resampling) -> Option<Interval> {
     bca(&scores.clusters(), level, resampling)
 }
 
 /// The interval of the pooled mean of clusters.
-pub(super) fn bca(clusters: &[Cluster], level: Level, resampling: Resampling) -> Option<Interval> {
+pub(super) fn bca(
+    clusters: &[TaskCluster],
+    level: Level,
+    resampling: Resampling,
+) -> Option<Interval> {
     let number = clusters.len() as f64;
-    // The bootstrap of few units is too narrow by n/(n-1) in variance and by the difference of
-    // the normal to the t distribution (Hesterberg 2015, expanded percentiles).
+    // The bootstrap of few units is too narrow by n/(n-1) in variance and by the difference between
+    // the normal and the t distribution (Hesterberg 2015, expanded percentiles).
     let widened = |freedom| (number / (number - 1.0)).sqrt() * level.t(freedom);
     let width = widened(clusters.len().checked_sub(1)?);
     bca_of_width(clusters, width, resampling)
 }
 
-/// The interval whose ends lie as far out as `width` standard errors would.
+/// The interval with ends at `width` standard errors.
 pub(super) fn bca_of_width(
-    clusters: &[Cluster],
+    clusters: &[TaskCluster],
     width: f64,
     resampling: Resampling,
 ) -> Option<Interval> {
@@ -89,8 +93,8 @@ pub(super) fn bca_of_width(
     })
 }
 
-/// Means of clusters drawn with putting back, sorted.
-fn resampled_means(clusters: &[Cluster], resampling: Resampling) -> Vec<f64> {
+/// Sorted means of clusters drawn with replacement.
+fn resampled_means(clusters: &[TaskCluster], resampling: Resampling) -> Vec<f64> {
     let mut draws = resampling.draws();
     let number = u32::try_from(clusters.len()).unwrap_or(u32::MAX);
     let mut means: Vec<f64> = (0..resampling.count())
@@ -100,11 +104,11 @@ fn resampled_means(clusters: &[Cluster], resampling: Resampling) -> Vec<f64> {
     means
 }
 
-fn resampled_mean(clusters: &[Cluster], number: u32, draws: &mut Shuffle) -> f64 {
+fn resampled_mean(clusters: &[TaskCluster], number: u32, draws: &mut Shuffle) -> f64 {
     let (mut sum, mut count) = (0.0, 0.0);
     let mut bits = 0;
     for place in 0..number {
-        // One random number is good for two draws.
+        // One random number is used for two draws.
         bits = if place % 2 == 0 {
             draws.next_u64()
         } else {
@@ -117,13 +121,13 @@ fn resampled_mean(clusters: &[Cluster], number: u32, draws: &mut Shuffle) -> f64
     sum / count
 }
 
-/// The upper half of random bits, spread over `number` places.
+/// The upper half of random bits, scaled to `number` values.
 fn index(bits: u64, number: u32) -> usize {
     let place = ((bits >> 32) * u64::from(number)) >> 32;
-    usize::try_from(place).expect("it is below a number of 32 bits")
+    usize::try_from(place).expect("the value fits into 32 bits")
 }
 
-/// How far the middle of what was drawn lies off the mean, in standard errors.
+/// The deviation of the median draw from the mean, in standard errors.
 fn bias(sorted: &[f64], mean: f64) -> f64 {
     let below = sorted.partition_point(|drawn| *drawn < mean);
     let not_above = sorted.partition_point(|drawn| *drawn <= mean);
@@ -132,9 +136,8 @@ fn bias(sorted: &[f64], mean: f64) -> f64 {
     normal_quantile(share.clamp(0.5 / number, 1.0 - 0.5 / number))
 }
 
-/// How the standard error changes with the mean: the skewness of the means that leave one
-/// cluster out.
-fn acceleration(clusters: &[Cluster]) -> f64 {
+/// The change of the standard error with the mean: the skewness of the leave-one-out means.
+fn acceleration(clusters: &[TaskCluster]) -> f64 {
     let sum: f64 = clusters.iter().map(|it| it.sum).sum();
     let count: f64 = clusters.iter().map(|it| it.count).sum();
     let without: Vec<f64> = clusters
@@ -160,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_is_an_interval() {
+    fn interval_depends_on_the_seed_only() {
         let values = (0..15).map(|i| (i.to_string(), f64::from(i * i % 15) / 14.0));
         let scores = Scores::collect(values).unwrap();
         let of = |seed| bootstrap_mean(&scores, Level::P95, resampling(seed)).unwrap();
@@ -171,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_has_no_interval() {
+    fn too_few_units_have_no_interval() {
         for values in [&[][..], &[("a", 1.0)], &[("a", 0.3), ("b", 0.3)]] {
             let scores = Scores::collect(values.iter().copied()).unwrap();
             assert_eq!(bootstrap_mean(&scores, Level::P95, resampling(1)), None);

@@ -1,13 +1,15 @@
-//! The value of scores: between the floor of the null agent and the ceiling of the reference
-//! solution, and whether components ever vary.
+//! The calibration of scores: between the floor of the null agent and the ceiling of the reference
+//! solution, and the variation of components.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// A task whose reference solution scores no more than doing nothing.
+/// A task whose reference solution scores no more than the null agent.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-#[error("the reference solution scores {ceiling}, doing nothing {floor}: the task tells nothing")]
+#[error(
+    "the reference solution scores {ceiling} and the null agent {floor}: the task measures nothing"
+)]
 pub struct FlatTask {
     /// The score of the null agent.
     pub floor: f64,
@@ -23,7 +25,7 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// From what doing nothing and what the reference solution score.
+    /// A calibration from the scores of the null agent and the reference solution.
     pub fn new(floor: f64, ceiling: f64) -> Result<Calibration, FlatTask> {
         let is_sound = floor.is_finite() && ceiling.is_finite() && ceiling > floor;
         if is_sound {
@@ -33,23 +35,23 @@ impl Calibration {
         }
     }
 
-    /// The score on a scale where doing nothing is 0 and the reference solution 1. Below 0 is
-    /// worse than nothing, and above 1 better than the reference: both are kept.
+    /// The score on a scale where the null agent is 0 and the reference solution is 1. Values below
+    /// 0 and above 1 are kept.
     pub fn normalise(self, score: f64) -> f64 {
         (score - self.floor) / (self.ceiling - self.floor)
     }
 }
 
-/// How much a component of the score varies over trials.
+/// The variation of a component of the score over trials.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Variation {
-    /// Which component.
+    /// The component.
     pub component: String,
-    /// Over how many trials.
+    /// The number of trials.
     pub trials: usize,
     /// Its most common value.
     pub commonest: f64,
-    /// How many trials have that value.
+    /// The number of trials with that value.
     pub times: usize,
 }
 
@@ -59,13 +61,13 @@ impl Variation {
         self.trials >= 2 && self.times == self.trials
     }
 
-    /// Whether, of a hundred trials or more, all but one in a hundred have the same value.
+    /// Whether at least 99 % of a hundred or more trials have the same value.
     pub fn is_nearly_constant(&self) -> bool {
         self.trials >= 100 && (self.trials - self.times) * 100 <= self.trials
     }
 }
 
-/// How much each component varies, by name.
+/// The variation of each component, by name.
 pub fn variations<'a>(values: impl IntoIterator<Item = (&'a str, f64)>) -> Vec<Variation> {
     let mut components: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for (component, value) in values {
@@ -90,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_null_agent_is_0_and_the_reference_1() {
+    fn null_agent_is_0_and_the_reference_is_1() {
         let task = Calibration::new(0.79, 0.99).unwrap();
         assert!(task.normalise(0.79).abs() < 1e-12);
         assert!((task.normalise(0.99) - 1.0).abs() < 1e-12);
@@ -99,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_tells_nothing_is_refused() {
+    fn task_without_a_range_is_refused() {
         for (floor, ceiling) in [
             (1.0, 1.0),
             (0.9, 0.2),
@@ -114,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_component_that_never_or_hardly_varies_is_found() {
+    fn constant_components_are_found() {
         let lint = (0..2930).map(|i| ("lint", if i < 2921 { 1.0 } else { 0.0 }));
         let tests = (0..10).map(|i| ("tests", f64::from(i % 3)));
         let build = [("build", 1.0), ("build", 1.0)];

@@ -1,15 +1,15 @@
-//! Confidence levels, intervals, and the quantiles that they are made of.
+//! Confidence levels, intervals, and quantiles.
 
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
-/// How sure an interval is, or how rarely a test may raise a false alarm.
+/// The confidence level of an interval, or of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Level(f64);
 
 impl Level {
-    /// 95 %: what reports show.
+    /// 95 %, the default of reports.
     pub const P95: Level = Level(0.95);
 
     /// A level strictly between 0.5 and 1, such as 0.95.
@@ -22,7 +22,7 @@ impl Level {
         self.0
     }
 
-    /// The share of false alarms that is accepted, such as 0.05.
+    /// The accepted rate of false alarms, such as 0.05.
     pub fn alpha(self) -> f64 {
         1.0 - self.0
     }
@@ -37,13 +37,13 @@ impl Level {
         t_quantile(self.upper(), freedom as f64)
     }
 
-    /// The share below the upper end.
+    /// The cumulative probability at the upper end.
     pub(super) fn upper(self) -> f64 {
         1.0 - self.alpha() / 2.0
     }
 }
 
-/// From where to where a figure may lie.
+/// A confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
     /// The lower end.
@@ -60,7 +60,7 @@ impl Interval {
         }
     }
 
-    /// The part of it that a share can take.
+    /// The interval clamped to the range from 0 to 1.
     pub(super) fn of_a_share(self) -> Interval {
         Interval {
             low: self.low.clamp(0.0, 1.0),
@@ -68,36 +68,36 @@ impl Interval {
         }
     }
 
-    /// Whether a value lies in it.
+    /// Whether it contains a value.
     pub fn contains(self, value: f64) -> bool {
         self.low <= value && value <= self.high
     }
 
-    /// From one end to the other.
+    /// The width.
     pub fn width(self) -> f64 {
         self.high - self.low
     }
 }
 
-/// The value below which this share of a normal distribution lies.
+/// The quantile of the normal distribution.
 pub(super) fn normal_quantile(share: f64) -> f64 {
     Normal::standard().inverse_cdf(share)
 }
 
-/// The share of a normal distribution that lies below a value.
+/// The cumulative distribution function of the normal distribution.
 pub(super) fn normal_share(value: f64) -> f64 {
     Normal::standard().cdf(value)
 }
 
-/// The value below which this share of a t distribution lies.
+/// The quantile of the t distribution.
 pub(super) fn t_quantile(share: f64, freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom.max(1.0))
         .expect("a scale of 1 and at least one degree of freedom are valid")
         .inverse_cdf(share)
 }
 
-/// The value below which this share of sorted values lies, interpolated (definition 7 of Hyndman
-/// and Fan). The slice is not empty.
+/// The interpolated quantile of sorted values (definition 7 of Hyndman and Fan). The slice is not
+/// empty.
 pub(super) fn quantile(sorted: &[f64], share: f64) -> f64 {
     let place = share.clamp(0.0, 1.0) * (sorted.len() - 1) as f64;
     // Not negative and at most the last index.

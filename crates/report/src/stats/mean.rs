@@ -1,24 +1,25 @@
-//! The mean of trials with a standard error that knows that trials of one task are alike.
+//! The mean of trials, with a standard error that accounts for the correlation of trials of one
+//! task.
 
 use serde::Serialize;
 
 use super::{
     interval::{Interval, Level},
-    sample::{Cluster, Scores, Unit},
+    sample::{Scores, TaskCluster, Unit},
 };
 
-/// A mean and how well it is known.
+/// A mean with its uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Mean {
     /// The mean over all trials.
     pub mean: f64,
-    /// Its standard error; unknown for a single unit, and where nothing varied.
+    /// The standard error; `None` for a single unit, and if nothing varied.
     pub standard_error: Option<f64>,
-    /// Where it may lie; unknown for a single unit, and where nothing varied.
+    /// The confidence interval; `None` for a single unit, and if nothing varied.
     pub interval: Option<Interval>,
-    /// How many trials it is made of.
+    /// The number of trials.
     pub trials: usize,
-    /// How many tasks.
+    /// The number of tasks.
     pub tasks: usize,
     /// The independent unit of the standard error.
     pub unit: Unit,
@@ -42,24 +43,24 @@ pub fn mean(scores: &Scores, level: Level) -> Option<Mean> {
 }
 
 /// The mean over all values of all clusters.
-pub(super) fn pooled(clusters: &[Cluster]) -> Option<f64> {
+pub(super) fn pooled(clusters: &[TaskCluster]) -> Option<f64> {
     let sum: f64 = clusters.iter().map(|it| it.sum).sum();
     let count: f64 = clusters.iter().map(|it| it.count).sum();
     (count > 0.0).then(|| sum / count)
 }
 
-/// The cluster-robust standard error of the pooled mean. Unknown for less than two clusters, and
-/// where no cluster differs from the mean: a spread of 0 seen is not a spread of 0.
-pub(super) fn standard_error(clusters: &[Cluster], mean: f64) -> Option<f64> {
+/// The cluster-robust standard error of the pooled mean. `None` for fewer than two clusters, and if
+/// no cluster differs from the mean: an observed spread of 0 does not mean a true spread of 0.
+pub(super) fn standard_error(clusters: &[TaskCluster], mean: f64) -> Option<f64> {
     if clusters.len() < 2 {
         return None;
     }
-    let residual = |it: &Cluster| it.sum - it.count * mean;
+    let residual = |it: &TaskCluster| it.sum - it.count * mean;
     let squares: f64 = clusters.iter().map(|it| residual(it).powi(2)).sum();
     let count: f64 = clusters.iter().map(|it| it.count).sum();
     let number = clusters.len() as f64;
     let error = (squares * number / (number - 1.0)).sqrt() / count;
-    // Rounding leaves a trace of the size of the mean where the spread is 0.
+    // With a spread of 0, rounding errors relative to the mean remain.
     (error > mean.abs() * 1e-12).then_some(error)
 }
 
@@ -72,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_mean_and_one_trial_no_interval() {
+    fn one_trial_has_no_interval() {
         assert_eq!(mean(&Scores::default(), Level::P95), None);
         let one = mean(&scores(&[("a", 0.98)]), Level::P95).unwrap();
         assert_eq!(
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn trials_of_one_task_speak_of_that_task() {
+    fn unit_of_one_task_is_the_trial() {
         let one = mean(&scores(&[("a", 1.0), ("a", 2.0), ("a", 3.0)]), Level::P95).unwrap();
         assert_eq!(one.unit, Unit::Trial);
         let expected = 1.0 / 3.0_f64.sqrt();
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn trials_that_repeat_a_task_add_no_certainty() {
+    fn repeated_trials_do_not_narrow_the_interval() {
         let once = mean(&scores(&[("a", 0.0), ("b", 1.0), ("c", 0.5)]), Level::P95).unwrap();
         let thrice: Vec<(&str, f64)> = [("a", 0.0), ("b", 1.0), ("c", 0.5)].repeat(3);
         let thrice = mean(&scores(&thrice), Level::P95).unwrap();
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_varied_nothing_is_known_of_the_spread() {
+    fn spread_is_unknown_if_nothing_varied() {
         let flat = mean(&scores(&[("a", 0.1), ("b", 0.1), ("c", 0.1)]), Level::P95).unwrap();
         assert_eq!((flat.standard_error, flat.interval), (None, None));
     }

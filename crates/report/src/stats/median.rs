@@ -1,4 +1,4 @@
-//! Medians of what has a long tail: cost, time, tokens.
+//! Medians of long-tailed figures: cost, time, tokens.
 
 use serde::Serialize;
 
@@ -8,23 +8,23 @@ use super::{
     sample::{Scores, Unit},
 };
 
-/// A median and how well it is known.
+/// A median with its uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Median {
     /// The median over all trials.
     pub median: f64,
-    /// Where it may lie; unknown when the units are too few to bound it on both sides.
+    /// The confidence interval; `None` if there are too few units for bounds on both sides.
     pub interval: Option<Interval>,
-    /// How many trials it is made of.
+    /// The number of trials.
     pub trials: usize,
-    /// How many tasks.
+    /// The number of tasks.
     pub tasks: usize,
     /// The independent unit of the interval.
     pub unit: Unit,
 }
 
-/// The median over trials. Its interval is Woodruff's: how well the share of trials below the
-/// median is known, read off the trials themselves. `None` without a trial.
+/// The median over trials. The interval is Woodruff's: the interval of the fraction of trials below
+/// the median, converted to values of the trials. `None` without a trial.
 pub fn median(values: &Scores, level: Level) -> Option<Median> {
     let mut sorted: Vec<f64> = values.iter().flat_map(|(_, it)| it).copied().collect();
     if sorted.is_empty() {
@@ -51,14 +51,14 @@ fn interval(values: &Scores, sorted: &[f64], median: f64, level: Level) -> Optio
         return None;
     }
     let margin = level.t(units - 1) * (0.25 / effective_trials(&below, 0.5)).sqrt();
-    // Too few to bound it within what was seen.
+    // Too few trials for bounds within the sample.
     (margin < 0.5).then(|| Interval {
         low: quantile(sorted, 0.5 - margin),
         high: quantile(sorted, 0.5 + margin),
     })
 }
 
-/// 1 below, 0 above, half on the median itself.
+/// 1 below the median, 0 above, 0.5 on the median.
 fn side(value: f64, median: f64) -> f64 {
     if value < median {
         1.0
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_tail_moves_neither_the_median_nor_its_interval_much() {
+    fn median_is_robust_against_a_long_tail() {
         let mut values: Vec<f64> = (1..=25).map(f64::from).collect();
         let before = median(&of_tasks(&values), Level::P95).unwrap();
         values[24] = 1e6;

@@ -1,4 +1,4 @@
-//! Two agents compared on the tasks that both tried: what differs between tasks cancels out.
+//! Compares two agents on shared tasks, so that differences between tasks cancel out.
 
 use serde::Serialize;
 use statrs::distribution::{Binomial, DiscreteCDF};
@@ -7,7 +7,7 @@ use super::{
     bootstrap::{Resampling, bca},
     interval::{Interval, Level},
     power::{self, Power, Spread},
-    sample::{Cluster, Passes, Scores, Tally, average, variance},
+    sample::{PassCount, Passes, Scores, TaskCluster, average, variance},
     signs,
 };
 
@@ -24,70 +24,70 @@ struct Pair<'a> {
     candidate: &'a [f64],
 }
 
-/// The difference of two agents, and how sure it is.
+/// The difference of two agents with its uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// The candidate's mean less the baseline's; every shared task counts the same.
+    /// The candidate's mean minus the baseline's, with equal weight for all shared tasks.
     pub difference: f64,
-    /// Where it may lie, by drawing tasks; unknown where no task differs from another.
+    /// The confidence interval, by resampling tasks; `None` if no task differs from another.
     pub interval: Option<Interval>,
-    /// How likely a difference at least as large is between agents that are alike (sign flips).
+    /// The probability of a difference at least as large between equal agents (sign-flip test).
     pub p_value: f64,
-    /// The smallest p-value that so many tasks can give.
+    /// The smallest possible p-value with this many tasks.
     pub smallest_p: f64,
-    /// How large the difference is, free of its unit.
+    /// The standardized effect size.
     pub effect: Effect,
-    /// How many tasks both tried.
+    /// The number of shared tasks.
     pub tasks: usize,
-    /// Tasks that only one of them tried, which could not count.
+    /// Tasks that only one of them tried, which are not used.
     pub left_out: usize,
-    /// How sure the interval is, and a claim has to be.
+    /// The confidence level.
     pub level: Level,
 }
 
-/// The size of a difference, free of its unit.
+/// The effect size, without a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Effect {
     /// The mean difference in standard deviations of the tasks' differences, corrected for few
-    /// tasks (Hedges); unknown where no task differs from another.
+    /// tasks (Hedges); `None` if no task differs from another.
     pub standardized: Option<f64>,
-    /// The share of tasks on which the candidate is better; a tie counts half.
+    /// The fraction of tasks on which the candidate is better; a tie counts half.
     pub superiority: f64,
 }
 
 /// The conclusions of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Told {
+pub enum Significance {
     /// The candidate's figure is higher.
     Higher,
     /// The candidate's figure is lower.
     Lower,
     /// The two cannot be told apart.
     NotApart,
-    /// So few tasks cannot give a significant result at this level.
+    /// This many tasks cannot give a significant result at this level.
     TooFew,
 }
 
 impl Comparison {
     /// The conclusion at the comparison's level. A difference is claimed only if the test and the
     /// interval agree, so that a report never contradicts itself.
-    pub fn told(&self) -> Told {
+    pub fn significance(&self) -> Significance {
         let reaches_zero = self.interval.is_some_and(|it| it.contains(0.0));
         if self.smallest_p > self.level.alpha() {
-            Told::TooFew
+            Significance::TooFew
         } else if self.p_value > self.level.alpha() || reaches_zero {
-            Told::NotApart
+            Significance::NotApart
         } else if self.difference > 0.0 {
-            Told::Higher
+            Significance::Higher
         } else {
-            Told::Lower
+            Significance::Lower
         }
     }
 }
 
 impl<'a> Paired<'a> {
-    /// Pair two agents on the tasks that both tried.
+    /// Pairs two agents on shared tasks.
     pub fn new(baseline: &'a Scores, candidate: &'a Scores) -> Paired<'a> {
         let tasks: Vec<Pair> = baseline
             .iter()
@@ -103,18 +103,18 @@ impl<'a> Paired<'a> {
         Paired { tasks, left_out }
     }
 
-    /// How many tasks both tried.
+    /// The number of shared tasks.
     pub fn tasks(&self) -> usize {
         self.tasks.len()
     }
 
-    /// Compare them. `None` for less than two shared tasks.
+    /// Compares the agents. `None` for fewer than two shared tasks.
     pub fn compare(&self, level: Level, resampling: Resampling) -> Option<Comparison> {
         let differences = self.differences();
         let p_value = self.p_value(resampling)?;
-        let clusters: Vec<Cluster> = differences
+        let clusters: Vec<TaskCluster> = differences
             .iter()
-            .map(|difference| Cluster::of(&[*difference]))
+            .map(|difference| TaskCluster::of(&[*difference]))
             .collect();
         Some(Comparison {
             difference: average(&differences),
@@ -128,7 +128,7 @@ impl<'a> Paired<'a> {
         })
     }
 
-    /// The p-value alone. `None` for less than two shared tasks.
+    /// Only the p-value. `None` for fewer than two shared tasks.
     pub(super) fn p_value(&self, resampling: Resampling) -> Option<f64> {
         let differences = self.differences();
         let enough = differences.len() >= 2;
@@ -141,8 +141,8 @@ impl<'a> Paired<'a> {
         (!differences.is_empty()).then(|| average(&differences))
     }
 
-    /// The mean over shared tasks of the baseline and of the candidate, every task counting the
-    /// same. `None` without a shared task.
+    /// The means of the baseline and of the candidate over shared tasks, with equal weight for all
+    /// tasks. `None` without a shared task.
     pub fn means(&self) -> Option<(f64, f64)> {
         let mean = |values: fn(&Pair<'a>) -> &'a [f64]| {
             let means: Vec<f64> = self.tasks.iter().map(|it| average(values(it))).collect();
@@ -152,8 +152,8 @@ impl<'a> Paired<'a> {
         has_any.then(|| (mean(|it| it.baseline), mean(|it| it.candidate)))
     }
 
-    /// How many more trials or tasks would tell the two apart, if the difference that was seen
-    /// is the true one. `None` for less than two shared tasks.
+    /// The number of additional trials or tasks to distinguish the agents, if the observed
+    /// difference is the true one. `None` for fewer than two shared tasks.
     pub fn power(&self, level: Level) -> Option<Power> {
         let differences = self.differences();
         let spread = Spread {
@@ -174,7 +174,7 @@ impl<'a> Paired<'a> {
         self.tasks.iter().map(difference).collect()
     }
 
-    /// The mean over tasks of one over the number of trials.
+    /// The mean over tasks of 1/(number of trials).
     fn per_trial(&self, trials: impl Fn(&Pair) -> usize) -> f64 {
         let sum: f64 = self.tasks.iter().map(|it| 1.0 / trials(it) as f64).sum();
         sum / self.tasks.len() as f64
@@ -190,7 +190,7 @@ impl<'a> Paired<'a> {
     }
 }
 
-/// The variance of trials of the same task, over all tasks that have more than one.
+/// The variance of trials within tasks, over all tasks with more than one trial.
 fn pooled_variance<'a>(tasks: impl Iterator<Item = &'a [f64]>) -> Option<f64> {
     let (mut squares, mut freedom) = (0.0, 0.0);
     for values in tasks {
@@ -223,16 +223,16 @@ pub struct McNemar {
     pub gained: u64,
     /// Tasks that only the baseline passes.
     pub lost: u64,
-    /// How many tasks both tried.
+    /// The number of shared tasks.
     pub tasks: usize,
-    /// How likely so uneven a change is between agents that are alike (exact, two-sided).
+    /// The probability of a change at least as uneven between equal agents (exact, two-sided).
     pub p_value: f64,
 }
 
-/// The exact [`McNemar`] test over the tasks that both tried. A task is passed when more than half of its
-/// trials are. `None` without a shared task.
+/// The exact [`McNemar`] test over shared tasks. A task is passed if more than half of its trials
+/// are. `None` without a shared task.
 pub fn mcnemar(baseline: &Passes, candidate: &Passes) -> Option<McNemar> {
-    let passed = |tally: Tally| 2 * tally.passed() > tally.trials();
+    let passed = |tally: PassCount| 2 * tally.passed() > tally.trials();
     let shared = baseline.iter().filter_map(|(task, tally)| {
         let candidate = candidate.of(task)?;
         Some((passed(tally), passed(candidate)))
@@ -248,7 +248,7 @@ pub fn mcnemar(baseline: &Passes, candidate: &Passes) -> Option<McNemar> {
     })
 }
 
-/// The two-sided probability that a fair coin gives at most `fewer` of one side.
+/// The two-sided probability of at most `fewer` heads of a fair coin.
 fn even_odds(fewer: u64, tosses: u64) -> f64 {
     let coin = Binomial::new(0.5, tosses).expect("a half is a probability");
     (2.0 * coin.cdf(fewer)).min(1.0)
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn only_shared_tasks_count_and_the_others_are_told() {
+    fn only_shared_tasks_are_compared() {
         let a = scores(&[("a", 0.0), ("b", 0.5), ("c", 1.0)]);
         let b = scores(&[("b", 0.75), ("c", 1.0), ("c", 0.5), ("d", 0.0)]);
         let comparison = Paired::new(&a, &b)
@@ -280,14 +280,14 @@ mod tests {
     }
 
     #[test]
-    fn one_shared_task_is_no_comparison() {
+    fn one_shared_task_cannot_be_compared() {
         let a = scores(&[("a", 0.0), ("b", 0.5)]);
         let b = scores(&[("b", 0.75), ("c", 1.0)]);
         assert_eq!(Paired::new(&a, &b).compare(Level::P95, resampling()), None);
         assert_eq!(Paired::new(&a, &b).power(Level::P95), None);
     }
 
-    fn told(better_by: f64, tasks: usize) -> Told {
+    fn significance(better_by: f64, tasks: usize) -> Significance {
         let names: Vec<String> = (0..tasks).map(|i| i.to_string()).collect();
         let of = |plus: f64| {
             let value = |(i, name): (usize, &String)| (name.clone(), (i % 3) as f64 / 9.0 + plus);
@@ -295,15 +295,15 @@ mod tests {
         };
         let (a, b) = (of(0.0), of(better_by));
         let comparison = Paired::new(&a, &b).compare(Level::P95, resampling());
-        comparison.unwrap().told()
+        comparison.unwrap().significance()
     }
 
     #[test]
-    fn few_tasks_tell_nothing_and_say_so() {
-        assert_eq!(told(0.5, 5), Told::TooFew);
-        assert_eq!(told(0.5, 6), Told::Higher);
-        assert_eq!(told(-0.5, 6), Told::Lower);
-        assert_eq!(told(0.0, 6), Told::NotApart);
+    fn few_tasks_are_reported_as_too_few() {
+        assert_eq!(significance(0.5, 5), Significance::TooFew);
+        assert_eq!(significance(0.5, 6), Significance::Higher);
+        assert_eq!(significance(-0.5, 6), Significance::Lower);
+        assert_eq!(significance(0.0, 6), Significance::NotApart);
     }
 
     fn mcnemar_of(gained: usize, lost: usize, same: usize) -> McNemar {
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn mcnemar_counts_only_what_changed() {
+    fn mcnemar_counts_changed_tasks_only() {
         let test = mcnemar_of(9, 1, 30);
         assert_eq!((test.gained, test.lost, test.tasks), (9, 1, 40));
         // 2 (C(10,0) + C(10,1)) / 2^10

@@ -1,11 +1,11 @@
-//! The agents that no other beats on cost and score at once.
+//! The Pareto front of cost and score.
 
 /// The cost and score of an agent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// Less is better.
+    /// Lower is better.
     pub cost: f64,
-    /// More is better.
+    /// Higher is better.
     pub score: f64,
 }
 
@@ -49,14 +49,14 @@ mod tests {
     }
 
     #[test]
-    fn who_is_beaten_is_not_on_the_front() {
+    fn dominated_points_are_not_on_the_front() {
         assert_eq!(front(&[(3.0, 0.9), (1.0, 0.5), (2.0, 0.4)]), [1, 0]);
-        // As dear as another but worse; as good as another but dearer.
+        // Same cost but worse; same score but more expensive.
         assert_eq!(front(&[(1.0, 0.5), (1.0, 0.4), (2.0, 0.5)]), [0]);
     }
 
     #[test]
-    fn twins_are_both_on_it_and_the_unknown_never() {
+    fn equal_points_are_on_the_front_and_unknown_ones_are_not() {
         assert_eq!(front(&[(1.0, 0.5), (1.0, 0.5)]), [0, 1]);
         assert_eq!(front(&[(f64::NAN, 1.0), (1.0, 0.1)]), [1]);
         assert!(front(&[]).is_empty());

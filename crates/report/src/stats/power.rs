@@ -1,4 +1,4 @@
-//! How many more trials or tasks would settle a comparison.
+//! The number of additional trials or tasks for a significant comparison.
 
 use serde::Serialize;
 
@@ -7,32 +7,32 @@ use super::{
     signs,
 };
 
-/// How likely a true difference shall be found.
+/// The statistical power.
 const POWER: f64 = 0.8;
-/// More than so many is out of reach.
+/// Larger numbers are reported as out of reach.
 const MOST: f64 = 100_000.0;
 
 /// The sample size for a power of 80 % to separate two agents.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Power {
-    /// The smallest true difference that so many tasks and trials find; unknown where no task
-    /// differs from another.
+    /// The smallest true difference that this sample can detect; `None` if no task differs from
+    /// another.
     pub detectable: Option<f64>,
-    /// More trials of each of these tasks; unknown while no task has a second trial.
+    /// More trials of each of these tasks; `None` if no task has a second trial.
     pub trials_per_task: Option<Needed>,
-    /// More tasks, each tried as often as these.
+    /// More tasks with the same number of trials each.
     pub tasks: Needed,
 }
 
-/// How many more are needed.
+/// The number of additional units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Needed {
     /// The sample is sufficient.
     Enough,
-    /// So many more.
+    /// This many more.
     More(u64),
-    /// No number of them would do.
+    /// No number is sufficient.
     OutOfReach,
 }
 
@@ -47,11 +47,11 @@ pub(super) struct Spread {
     pub(super) baseline: Option<f64>,
     /// The variance of the candidate's trials of one task.
     pub(super) candidate: Option<f64>,
-    /// One over the baseline's trials of a task, on average.
+    /// The mean over tasks of 1/(number of the baseline's trials).
     pub(super) per_baseline: f64,
-    /// One over the candidate's trials of a task, on average.
+    /// The mean over tasks of 1/(number of the candidate's trials).
     pub(super) per_candidate: f64,
-    /// The fewest trials of any task.
+    /// The minimum number of trials of a task.
     pub(super) trials: usize,
 }
 
@@ -65,7 +65,7 @@ pub(super) fn needed(spread: &Spread, level: Level) -> Power {
     }
 }
 
-/// So many standard errors must lie between 0 and the difference.
+/// The number of standard errors between 0 and a detectable difference.
 fn errors_apart(tasks: usize, level: Level) -> f64 {
     let freedom = (tasks - 1) as f64;
     level.t(tasks - 1) + t_quantile(POWER, freedom)
@@ -80,7 +80,7 @@ fn more_tasks(spread: &Spread, level: Level) -> Needed {
     if suffices(spread.tasks) && spread.difference != 0.0 {
         return Needed::Enough;
     }
-    // The certainty grows with tasks: double until it suffices, then halve the gap.
+    // Power grows with tasks: double until it suffices, then bisect.
     let (mut short, mut enough) = (spread.tasks, spread.tasks * 2);
     while !suffices(enough) || spread.difference == 0.0 {
         if enough as f64 > MOST {
@@ -102,7 +102,7 @@ fn more_tasks(spread: &Spread, level: Level) -> Needed {
 fn more_trials(spread: &Spread, level: Level) -> Option<Needed> {
     let (baseline, candidate) = (spread.baseline?, spread.candidate?);
     let within = baseline * spread.per_baseline + candidate * spread.per_candidate;
-    // The variance that more trials cannot remove: tasks differ in which agent they suit.
+    // The variance that more trials cannot reduce: the difference between agents depends on the task.
     let remaining = (spread.between - within).max(0.0);
     let tasks = spread.tasks as f64;
     let allowed = tasks * (spread.difference / errors_apart(spread.tasks, level)).powi(2);
@@ -141,8 +141,8 @@ mod tests {
     }
 
     #[test]
-    fn more_trials_help_only_against_the_luck_of_trials() {
-        // 0.09 is 0.08 of trials and 0.01 of tasks.
+    fn more_trials_reduce_the_variance_within_tasks_only() {
+        // 0.09 consists of 0.08 within tasks and 0.01 between tasks.
         let Some(Needed::More(more)) = needed(&spread(), Level::P95).trials_per_task else {
             panic!("{:?}", needed(&spread(), Level::P95));
         };
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn single_trials_do_not_tell_how_trials_vary() {
+    fn variance_of_single_trials_is_unknown() {
         let single = Spread {
             baseline: None,
             ..spread()
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_clear_needs_nothing_and_no_difference_is_never_found() {
+    fn clear_difference_needs_no_more_tasks() {
         let clear = Spread {
             difference: 0.9,
             ..spread()
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn three_tasks_settle_nothing_whatever_their_difference() {
+    fn three_tasks_are_never_enough() {
         let few = Spread {
             difference: 5.0,
             tasks: 3,

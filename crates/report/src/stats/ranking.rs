@@ -1,4 +1,4 @@
-//! Rankings that say which agents cannot be told apart.
+//! Rankings with groups of agents that cannot be told apart.
 
 use proctor_record::parallel_map::parallel_map;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use super::{
     sample::Scores,
 };
 
-/// An agent that takes part.
+/// A contestant.
 #[derive(Clone, Copy, Debug)]
 pub struct Contender<'a> {
     /// Its name.
@@ -20,13 +20,13 @@ pub struct Contender<'a> {
     pub scores: &'a Scores,
 }
 
-/// Agents, the best first, and who cannot be told apart from whom.
+/// Agents, best first, with groups that cannot be told apart.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ranking {
-    /// All agents: those with a place first, by their mean.
+    /// All agents: those with a rank first, by their mean.
     pub agents: Vec<Ranked>,
-    /// Groups of neighbours, by name, of which no two can be told apart. An agent can be in
-    /// several. Groups of one are not listed.
+    /// Groups of neighbours, by name, that cannot be told apart. An agent can be in several. Groups
+    /// of one are not listed.
     pub groups: Vec<Vec<String>>,
 }
 
@@ -35,33 +35,33 @@ pub struct Ranking {
 pub struct Ranked {
     /// Its name.
     pub name: String,
-    /// Its mean over tasks, every task counting the same; unknown without a trial.
+    /// The mean over tasks, with equal weight for all tasks; `None` without a trial.
     pub mean: Option<Mean>,
-    /// The places that it may have; none with less than two tasks.
-    pub place: Option<Place>,
+    /// The range of ranks; `None` with fewer than two tasks.
+    pub place: Option<RankRange>,
 }
 
-/// The places that an agent may have, from 1.
+/// A range of ranks, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Place {
+pub struct RankRange {
     /// One more than the number of significantly better agents.
     pub best: usize,
     /// The number of agents that are not significantly worse.
     pub worst: usize,
 }
 
-/// Rank agents by their mean. Two are told apart when their paired test on shared tasks says so
-/// after Holm's correction over all pairs.
+/// Ranks agents by their mean. Two agents are distinguished if their paired test on shared tasks is
+/// significant after Holm's correction over all pairs.
 pub fn rank(contenders: &[Contender], level: Level, resampling: Resampling) -> Ranking {
-    let (mut placed, mut others): (Vec<Entry>, Vec<Entry>) = contenders
+    let (mut placed, mut others): (Vec<RankedEntry>, Vec<RankedEntry>) = contenders
         .iter()
-        .map(|contender| Entry {
+        .map(|contender| RankedEntry {
             contender: *contender,
             mean: mean(&contender.scores.by_task(), level),
         })
         .partition(|entry| entry.contender.scores.tasks() >= 2);
-    placed.sort_by(Entry::order);
-    others.sort_by(Entry::order);
+    placed.sort_by(RankedEntry::order);
+    others.sort_by(RankedEntry::order);
     let order = tell_apart(&placed, level, resampling);
     let mut agents = Vec::new();
     for (index, entry) in placed.iter().enumerate() {
@@ -76,13 +76,13 @@ pub fn rank(contenders: &[Contender], level: Level, resampling: Resampling) -> R
     }
 }
 
-struct Entry<'a> {
+struct RankedEntry<'a> {
     contender: Contender<'a>,
     mean: Option<Mean>,
 }
 
-impl Entry<'_> {
-    /// The better first, then by name.
+impl RankedEntry<'_> {
+    /// Best first, then by name.
     fn order(&self, other: &Self) -> std::cmp::Ordering {
         let mean = |entry: &Self| entry.mean.map_or(f64::NEG_INFINITY, |it| it.mean);
         mean(other)
@@ -90,7 +90,7 @@ impl Entry<'_> {
             .then_with(|| self.contender.name.cmp(other.contender.name))
     }
 
-    fn ranked(&self, place: Option<Place>) -> Ranked {
+    fn ranked(&self, place: Option<RankRange>) -> Ranked {
         Ranked {
             name: self.contender.name.to_owned(),
             mean: self.mean,
@@ -100,23 +100,23 @@ impl Entry<'_> {
 }
 
 /// The significant differences between agents.
-struct Order {
+struct SignificantOrder {
     agents: usize,
-    /// Pairs of indexes, the better first.
+    /// Pairs of indices, the better first.
     apart: Vec<(usize, usize)>,
 }
 
-impl Order {
-    fn place(&self, agent: usize) -> Place {
+impl SignificantOrder {
+    fn place(&self, agent: usize) -> RankRange {
         let better = self.apart.iter().filter(|(_, worse)| *worse == agent);
         let worse = self.apart.iter().filter(|(better, _)| *better == agent);
-        Place {
+        RankRange {
             best: 1 + better.count(),
             worst: self.agents - worse.count(),
         }
     }
 
-    /// The longest runs of neighbours of which no two are told apart.
+    /// The longest runs of neighbours that cannot be told apart.
     fn groups(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
         let mut reached = 0;
         (0..self.agents).filter_map(move |start| {
@@ -135,7 +135,7 @@ impl Order {
     }
 }
 
-fn tell_apart(placed: &[Entry], level: Level, resampling: Resampling) -> Order {
+fn tell_apart(placed: &[RankedEntry], level: Level, resampling: Resampling) -> SignificantOrder {
     let agents = placed.len();
     let pairs: Vec<(usize, usize)> = (0..agents)
         .flat_map(|one| (one + 1..agents).map(move |other| (one, other)))
@@ -157,24 +157,23 @@ fn tell_apart(placed: &[Entry], level: Level, resampling: Resampling) -> Order {
             (one, other) if differences[index] < 0.0 => (other, one),
             pair => pair,
         });
-    Order {
+    SignificantOrder {
         agents,
         apart: apart.collect(),
     }
 }
 
-/// So many repetitions that the smallest p-value is small enough for the strictest step of the
-/// correction.
+/// Enough draws for the strictest step of the correction.
 fn fine_enough(resampling: Resampling, pairs: usize, level: Level) -> Resampling {
     let needed = (4.0 * pairs as f64 / level.alpha()).ceil();
-    // A few hundred agents at most make a number that fits.
+    // The number fits for a few hundred agents.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let needed = needed as usize;
     resampling.times(resampling.count().max(needed))
 }
 
-/// Holm's correction: p-values of several tests such that any false alarm at all among them is as
-/// rare as the level says. In the order given.
+/// Holm's correction: adjusted p-values that limit the probability of any false alarm to the level.
+/// In the given order.
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|one, other| p_values[*one].total_cmp(&p_values[*other]));
@@ -193,7 +192,7 @@ mod tests {
     use super::*;
     use crate::stats::Seed;
 
-    /// Scores around a level: a fixed zigzag over tasks, so that agents differ by their level.
+    /// Scores around a level, with a fixed zigzag over tasks.
     fn agent(level: f64, tasks: usize, wobble: f64) -> Scores {
         let value = |task: usize| {
             let sign = if (task * 7 + 3) % 5 < 2 { 1.0 } else { -1.0 };
@@ -215,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_that_cannot_be_told_apart_share_places_and_a_group() {
+    fn indistinguishable_neighbours_share_ranks_and_a_group() {
         let ranking = ranking(&[
             ("low", agent(0.1, 20, 0.0)),
             ("a", agent(0.500, 20, 0.2)),
@@ -223,26 +222,26 @@ mod tests {
         ]);
         let names: Vec<&str> = ranking.agents.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(names[2], "low");
-        let places: Vec<Place> = ranking.agents.iter().filter_map(|it| it.place).collect();
-        assert_eq!(places[0], Place { best: 1, worst: 2 });
-        assert_eq!(places[1], Place { best: 1, worst: 2 });
-        assert_eq!(places[2], Place { best: 3, worst: 3 });
+        let places: Vec<RankRange> = ranking.agents.iter().filter_map(|it| it.place).collect();
+        assert_eq!(places[0], RankRange { best: 1, worst: 2 });
+        assert_eq!(places[1], RankRange { best: 1, worst: 2 });
+        assert_eq!(places[2], RankRange { best: 3, worst: 3 });
         assert_eq!(ranking.groups, [[names[0], names[1]]]);
     }
 
     #[test]
-    fn one_trial_gets_no_place() {
+    fn one_trial_has_no_rank() {
         let ranking = ranking(&[
             ("once", agent(0.98, 1, 0.0)),
             ("often", agent(0.5, 10, 0.1)),
             ("never", Scores::default()),
         ]);
-        let places: Vec<(&str, Option<Place>)> = ranking
+        let places: Vec<(&str, Option<RankRange>)> = ranking
             .agents
             .iter()
             .map(|it| (it.name.as_str(), it.place))
             .collect();
-        let alone = Place { best: 1, worst: 1 };
+        let alone = RankRange { best: 1, worst: 1 };
         assert_eq!(
             places,
             [("often", Some(alone)), ("once", None), ("never", None)]
@@ -251,8 +250,8 @@ mod tests {
     }
 
     #[test]
-    fn groups_overlap_where_only_the_ends_differ() {
-        let order = Order {
+    fn groups_can_overlap() {
+        let order = SignificantOrder {
             agents: 4,
             apart: vec![(0, 2), (0, 3)],
         };
@@ -260,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn holm_steps_down() {
+    fn holm_correction_steps_down() {
         let adjusted = holm(&[0.01, 0.04, 0.03, 0.005]);
         for (found, expected) in adjusted.iter().zip([0.03, 0.06, 0.06, 0.02]) {
             assert!((found - expected).abs() < 1e-12, "{adjusted:?}");

@@ -1,4 +1,4 @@
-//! Pass rates: Wilson intervals, and what happens with k tries at a task.
+//! Pass rates: Wilson intervals, and the metrics for k attempts.
 
 use std::num::NonZeroU64;
 
@@ -7,35 +7,35 @@ use serde::Serialize;
 use super::{
     interval::{Interval, Level},
     mean::{self, Mean, mean},
-    sample::{Passes, Scores, Tally, Unit},
+    sample::{PassCount, Passes, Scores, Unit},
 };
 
-/// A pass rate and how well it is known.
+/// A pass rate with its uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PassRate {
-    /// Passed of all trials.
+    /// The fraction of passed trials.
     pub rate: f64,
-    /// Where the rate may lie; unknown for a single trial.
+    /// The confidence interval; `None` for a single trial.
     pub interval: Option<Interval>,
-    /// How many passed of how many.
-    pub tally: Tally,
-    /// Of how many tasks.
+    /// The numbers of passed and of all trials.
+    pub tally: PassCount,
+    /// The number of tasks.
     pub tasks: usize,
     /// The independent unit of the interval.
     pub unit: Unit,
 }
 
-/// The Wilson interval of trials that are independent of each other: those of one task, or one
-/// of each. `None` for less than two trials.
-pub fn wilson(tally: Tally, level: Level) -> Option<Interval> {
+/// The Wilson interval of independent trials: those of one task, or one of each. `None` for fewer
+/// than two trials.
+pub fn wilson(tally: PassCount, level: Level) -> Option<Interval> {
     (tally.trials() >= 2).then(|| {
         let trials = tally.trials() as f64;
         score_interval(tally.passed() as f64 / trials, trials, level.z())
     })
 }
 
-/// The share of trials that passed. Where tasks have several trials each, the Wilson interval is
-/// that of the number of independent trials which would have the same standard error as these.
+/// The fraction of passed trials. If tasks have several trials each, the Wilson interval is that of
+/// the number of independent trials with the same standard error.
 pub fn pass_rate(passes: &Passes, level: Level) -> Option<PassRate> {
     let tally = passes.total();
     let scores = passes.scores();
@@ -58,8 +58,8 @@ pub fn pass_rate(passes: &Passes, level: Level) -> Option<PassRate> {
     })
 }
 
-/// How many independent values would know their share as well as these clusters do: at most all.
-/// Where all are the same, each cluster says only one thing.
+/// The effective number of independent values of these clusters, at most all. If all are equal,
+/// each cluster counts once.
 pub(super) fn effective_trials(scores: &Scores, share: f64) -> f64 {
     let clusters = scores.clusters();
     let trials = scores.trials() as f64;
@@ -82,22 +82,23 @@ fn score_interval(rate: f64, trials: f64, width: f64) -> Interval {
 /// The pass metrics for k attempts at a task, as a mean over tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct AllOf {
-    /// How many tries.
+    /// The number of attempts.
     pub k: NonZeroU64,
-    /// The mean over the tasks that were tried often enough, every task counting the same.
+    /// The mean over tasks with enough trials, with equal weight for all tasks.
     pub mean: Mean,
-    /// Tasks with less than k trials, which could not count.
+    /// Tasks with fewer than k trials, which are not used.
     pub left_out: usize,
 }
 
-/// pass@k: how likely at least one of k tries passes. Unbiased; `None` if no task has k trials.
+/// pass@k: the probability that at least one of k attempts passes. Unbiased; `None` if no task has
+/// k trials.
 pub fn pass_at_k(passes: &Passes, k: NonZeroU64, level: Level) -> Option<AllOf> {
     of_k(passes, k, level, |tally, k| {
         1.0 - all_from(tally.trials() - tally.passed(), tally.trials(), k)
     })
 }
 
-/// pass^k: how likely all of k tries pass. Unbiased; `None` if no task has k trials.
+/// pass^k: the probability that all of k attempts pass. Unbiased; `None` if no task has k trials.
 pub fn pass_pow_k(passes: &Passes, k: NonZeroU64, level: Level) -> Option<AllOf> {
     of_k(passes, k, level, |tally, k| {
         all_from(tally.passed(), tally.trials(), k)
@@ -108,7 +109,7 @@ fn of_k(
     passes: &Passes,
     k: NonZeroU64,
     level: Level,
-    estimate: impl Fn(Tally, u64) -> f64,
+    estimate: impl Fn(PassCount, u64) -> f64,
 ) -> Option<AllOf> {
     let enough = passes.iter().filter(|(_, it)| it.trials() >= k.get());
     let values = enough.map(|(task, tally)| (task, estimate(tally, k.get())));
@@ -122,7 +123,7 @@ fn of_k(
     })
 }
 
-/// How likely k of n things, drawn without putting back, are all among m: C(m,k)/C(n,k).
+/// The probability that k of n items, drawn without replacement, are all among m: C(m,k)/C(n,k).
 fn all_from(m: u64, n: u64, k: u64) -> f64 {
     if k > m {
         return 0.0;
@@ -137,13 +138,13 @@ mod tests {
     use super::*;
 
     fn check_wilson(passed: u64, trials: u64, low: f64, high: f64) {
-        let interval = wilson(Tally::new(passed, trials).unwrap(), Level::P95).unwrap();
+        let interval = wilson(PassCount::new(passed, trials).unwrap(), Level::P95).unwrap();
         assert!((interval.low - low).abs() < 5e-5, "{interval:?}");
         assert!((interval.high - high).abs() < 5e-5, "{interval:?}");
     }
 
     #[test]
-    fn wilson_intervals_are_those_that_newcombe_published() {
+    fn wilson_intervals_match_newcombe() {
         // Newcombe (1998), table I, method 3.
         check_wilson(81, 263, 0.2553, 0.3662);
         check_wilson(15, 148, 0.0624, 0.1605);
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn k_tries_are_drawn_without_putting_back() {
+    fn k_attempts_are_drawn_without_replacement() {
         let passes = tried(&[("a", 2, 5)]);
         let at = pass_at_k(&passes, k(2), Level::P95).unwrap();
         assert!((at.mean.mean - (1.0 - 3.0 / 10.0)).abs() < 1e-12);
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_with_too_few_trials_are_left_out_and_counted() {
+    fn tasks_with_too_few_trials_are_excluded_and_counted() {
         let passes = tried(&[("a", 1, 2), ("b", 5, 5), ("c", 0, 5)]);
         let at = pass_at_k(&passes, k(3), Level::P95).unwrap();
         assert_eq!((at.left_out, at.mean.tasks), (1, 2));
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn trials_that_all_pass_count_as_one_for_each_task() {
+    fn effective_number_of_equal_trials_is_the_number_of_tasks() {
         let rate = pass_rate(&tried(&[("a", 5, 5), ("b", 5, 5), ("c", 5, 5)]), Level::P95);
         let interval = rate.unwrap().interval.unwrap();
         assert!(interval.low < 0.5, "{interval:?}");

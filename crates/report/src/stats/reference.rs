@@ -1,5 +1,5 @@
-//! The estimators against the results of scipy and statsmodels in `reference.json`, which
-//! `scripts/stats-reference.py` makes.
+//! Compares the estimators with results of scipy and statsmodels in `reference.json`, which
+//! `scripts/stats-reference.py` creates.
 
 use std::num::NonZeroU64;
 
@@ -13,7 +13,7 @@ use super::{
 };
 
 #[derive(Deserialize)]
-struct Reference {
+struct ReferenceCases {
     quantiles: Vec<Quantile>,
     means: Vec<MeanCase>,
     wilson: Vec<WilsonCase>,
@@ -27,7 +27,7 @@ struct Reference {
     welch: Vec<WelchCase>,
 }
 
-type Trials = Vec<(String, f64)>;
+type TrialScores = Vec<(String, f64)>;
 
 #[derive(Deserialize)]
 struct Quantile {
@@ -39,7 +39,7 @@ struct Quantile {
 
 #[derive(Deserialize)]
 struct MeanCase {
-    trials: Trials,
+    trials: TrialScores,
     mean: f64,
     error: f64,
     low: f64,
@@ -57,7 +57,7 @@ struct WilsonCase {
 
 #[derive(Deserialize)]
 struct RateCase {
-    trials: Trials,
+    trials: TrialScores,
     rate: f64,
     low: f64,
     high: f64,
@@ -74,7 +74,7 @@ struct TriesCase {
 
 #[derive(Deserialize)]
 struct BootstrapCase {
-    trials: Trials,
+    trials: TrialScores,
     seed: u64,
     times: usize,
     low: f64,
@@ -119,7 +119,7 @@ struct WelchCase {
     p: f64,
 }
 
-fn reference() -> Reference {
+fn reference() -> ReferenceCases {
     serde_json::from_str(include_str!("reference.json")).unwrap()
 }
 
@@ -138,13 +138,13 @@ fn near(found: f64, expected: f64, tolerance: f64) {
 
 #[track_caller]
 fn same_interval(found: Option<Interval>, low: f64, high: f64) {
-    let found = found.expect("there is an interval");
+    let found = found.expect("the interval is known");
     same(found.low, low);
     same(found.high, high);
 }
 
 #[test]
-fn quantiles_are_those_of_scipy() {
+fn quantiles_match_scipy() {
     for case in reference().quantiles {
         let found = t_quantile(case.share, case.freedom);
         near(found / case.t, 1.0, 1e-8);
@@ -153,7 +153,7 @@ fn quantiles_are_those_of_scipy() {
 }
 
 #[test]
-fn means_and_their_clustered_errors_are_those_of_a_regression() {
+fn clustered_standard_errors_match_a_regression() {
     for case in reference().means {
         let found = mean(&Scores::collect(case.trials).unwrap(), Level::P95).unwrap();
         same(found.mean, case.mean);
@@ -163,16 +163,16 @@ fn means_and_their_clustered_errors_are_those_of_a_regression() {
 }
 
 #[test]
-fn wilson_intervals_are_those_of_scipy() {
+fn wilson_intervals_match_scipy() {
     for case in reference().wilson {
-        let tally = Tally::new(case.passed, case.trials).unwrap();
+        let tally = PassCount::new(case.passed, case.trials).unwrap();
         let found = wilson(tally, Level::new(case.level).unwrap());
         same_interval(found, case.low, case.high);
     }
 }
 
 #[test]
-fn clustered_pass_rates_are_those_of_the_formula() {
+fn clustered_pass_rates_match_the_formula() {
     for case in reference().clustered_wilson {
         let passes = case.trials.into_iter().map(|(task, it)| (task, it > 0.5));
         let found = pass_rate(&Passes::collect(passes), Level::P95).unwrap();
@@ -182,7 +182,7 @@ fn clustered_pass_rates_are_those_of_the_formula() {
 }
 
 #[test]
-fn k_tries_are_those_of_the_binomial_coefficients() {
+fn pass_at_k_matches_binomial_coefficients() {
     for case in reference().k_tries {
         let passes = Passes::collect((0..case.trials).map(|i| ("t", i < case.passed)));
         let at = pass_at_k(&passes, case.k, Level::P95).unwrap();
@@ -193,7 +193,7 @@ fn k_tries_are_those_of_the_binomial_coefficients() {
 }
 
 #[test]
-fn bootstrap_intervals_are_those_of_numpy_draw_by_draw() {
+fn bootstrap_intervals_match_numpy_for_equal_draws() {
     for case in reference().bootstrap {
         let scores = Scores::collect(case.trials).unwrap();
         let resampling = Resampling::seeded(Seed(case.seed)).times(case.times);
@@ -203,12 +203,12 @@ fn bootstrap_intervals_are_those_of_numpy_draw_by_draw() {
 }
 
 #[test]
-fn without_the_widening_bootstrap_intervals_are_those_of_scipy() {
+fn bootstrap_intervals_without_widening_match_scipy() {
     for case in reference().bootstrap {
         let scores = Scores::collect(case.trials).unwrap();
         let resampling = Resampling::seeded(Seed(1));
         let found = bca_of_width(&scores.clusters(), Level::P95.z(), resampling).unwrap();
-        // The draws are others, so the last digits are.
+        // The draws differ, and so do the last digits.
         let tolerance = 0.03 * found.width();
         near(found.low, case.scipy_low, tolerance);
         near(found.high, case.scipy_high, tolerance);
@@ -216,7 +216,7 @@ fn without_the_widening_bootstrap_intervals_are_those_of_scipy() {
 }
 
 #[test]
-fn sign_flips_and_effects_are_those_of_scipy() {
+fn sign_flip_tests_and_effects_match_scipy() {
     for case in reference().paired {
         let resampling = Resampling::seeded(Seed(1)).times(999);
         same(
@@ -236,7 +236,7 @@ fn sign_flips_and_effects_are_those_of_scipy() {
 }
 
 #[test]
-fn mcnemar_is_that_of_statsmodels() {
+fn mcnemar_matches_statsmodels() {
     for case in reference().mcnemar {
         let tasks = case.gained + case.lost;
         let passes = |gained| {
@@ -250,7 +250,7 @@ fn mcnemar_is_that_of_statsmodels() {
 }
 
 #[test]
-fn holms_correction_is_that_of_statsmodels() {
+fn holm_correction_matches_statsmodels() {
     for case in reference().holm {
         for (found, expected) in holm(&case.p).iter().zip(&case.adjusted) {
             same(*found, *expected);
@@ -259,7 +259,7 @@ fn holms_correction_is_that_of_statsmodels() {
 }
 
 #[test]
-fn the_number_of_tasks_needed_is_that_of_the_noncentral_t_within_two() {
+fn required_number_of_tasks_matches_the_noncentral_t() {
     for case in reference().power {
         // Ten tasks whose differences have a standard deviation of 1.
         let spread = f64::sqrt(0.9);
@@ -275,7 +275,7 @@ fn the_number_of_tasks_needed_is_that_of_the_noncentral_t_within_two() {
 }
 
 #[test]
-fn comparisons_within_a_task_are_those_of_welch_and_of_all_deals() {
+fn comparisons_within_a_task_match_welch_and_exact_permutations() {
     for case in reference().welch {
         let scores = |values: &[f64]| Scores::collect(values.iter().map(|v| ("t", *v))).unwrap();
         let (baseline, candidate) = (scores(&case.baseline), scores(&case.candidate));

@@ -1,5 +1,4 @@
-//! The measurements by trial, grouped by task. The same trials in any order give the same sample,
-//! to the last bit.
+//! Measurements by trial, grouped by task. The order of trials does not matter, bit for bit.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +8,7 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a value of task {task} is not a finite number")]
 pub struct NotFinite {
-    /// The owner of the value.
+    /// The task of the value.
     pub task: String,
 }
 
@@ -19,25 +18,25 @@ pub struct Scores {
     tasks: BTreeMap<String, Vec<f64>>,
 }
 
-/// The independent unit, which determines the width of an interval.
+/// The independent unit of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
-    /// Tasks: the figure speaks of tasks like these.
+    /// Tasks: the figure is about similar tasks.
     Task,
-    /// Trials: there is one task only, and the figure speaks of that task.
+    /// Trials: there is only one task, and the figure is about that task.
     Trial,
 }
 
 /// The sum and number of the values of one unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Cluster {
+pub(super) struct TaskCluster {
     pub(super) sum: f64,
     pub(super) count: f64,
 }
 
 impl Scores {
-    /// Group values by task.
+    /// Groups values by task.
     pub fn collect<K: Into<String>>(
         values: impl IntoIterator<Item = (K, f64)>,
     ) -> Result<Scores, NotFinite> {
@@ -49,25 +48,25 @@ impl Scores {
             }
             tasks.entry(task).or_default().push(value);
         }
-        // Sums of floats depend on their order, and reports may not.
+        // Sums of floats depend on their order, but reports must not.
         for values in tasks.values_mut() {
             values.sort_unstable_by(f64::total_cmp);
         }
         Ok(Scores { tasks })
     }
 
-    /// How many tasks.
+    /// The number of tasks.
     pub fn tasks(&self) -> usize {
         self.tasks.len()
     }
 
-    /// How many trials.
+    /// The number of trials.
     pub fn trials(&self) -> usize {
         self.tasks.values().map(Vec::len).sum()
     }
 
-    /// One value for each task, the mean of its trials: every task then counts the same, also
-    /// where some of its trials were lost.
+    /// One value for each task, the mean of its trials: all tasks have equal weight, even if some
+    /// trials were lost.
     #[must_use]
     pub fn by_task(&self) -> Scores {
         let means = self.task_means();
@@ -99,13 +98,13 @@ impl Scores {
         }
     }
 
-    /// The units, each with its sum.
-    pub(super) fn clusters(&self) -> Vec<Cluster> {
+    /// The units with their sums.
+    pub(super) fn clusters(&self) -> Vec<TaskCluster> {
         match self.unit() {
-            Unit::Task => self.tasks.values().map(|it| Cluster::of(it)).collect(),
+            Unit::Task => self.tasks.values().map(|it| TaskCluster::of(it)).collect(),
             Unit::Trial => {
                 let values = self.tasks.values().flatten();
-                values.map(|value| Cluster::of(&[*value])).collect()
+                values.map(|value| TaskCluster::of(&[*value])).collect()
             }
         }
     }
@@ -115,21 +114,21 @@ impl Scores {
     }
 }
 
-impl Cluster {
-    pub(super) fn of(values: &[f64]) -> Cluster {
-        Cluster {
+impl TaskCluster {
+    pub(super) fn of(values: &[f64]) -> TaskCluster {
+        TaskCluster {
             sum: values.iter().sum(),
             count: values.len() as f64,
         }
     }
 }
 
-/// The mean of values, of which there is at least one.
+/// The mean of at least one value.
 pub(super) fn average(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// The variance of values around their mean (n - 1), where there are two or more.
+/// The sample variance (n - 1) of at least two values.
 pub(super) fn variance(values: &[f64]) -> Option<f64> {
     if values.len() < 2 {
         return None;
@@ -139,19 +138,19 @@ pub(super) fn variance(values: &[f64]) -> Option<f64> {
     Some(squares / (values.len() - 1) as f64)
 }
 
-/// Passed of how many.
+/// The numbers of passed and of all trials.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Tally {
+pub struct PassCount {
     /// Trials that passed; never more than `trials`.
     passed: u64,
     /// All trials.
     trials: u64,
 }
 
-impl Tally {
-    /// So many passed of so many; `None` if more passed than there were.
-    pub fn new(passed: u64, trials: u64) -> Option<Tally> {
-        (passed <= trials).then_some(Tally { passed, trials })
+impl PassCount {
+    /// A tally; `None` if more passed than there were.
+    pub fn new(passed: u64, trials: u64) -> Option<PassCount> {
+        (passed <= trials).then_some(PassCount { passed, trials })
     }
 
     /// Trials that passed.
@@ -165,16 +164,16 @@ impl Tally {
     }
 }
 
-/// Which of one agent's trials passed, by task.
+/// The passed trials of one agent, by task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Passes {
-    tasks: BTreeMap<String, Tally>,
+    tasks: BTreeMap<String, PassCount>,
 }
 
 impl Passes {
-    /// Count passed trials by task.
+    /// Counts passed trials by task.
     pub fn collect<K: Into<String>>(trials: impl IntoIterator<Item = (K, bool)>) -> Passes {
-        let mut tasks: BTreeMap<String, Tally> = BTreeMap::new();
+        let mut tasks: BTreeMap<String, PassCount> = BTreeMap::new();
         for (task, passed) in trials {
             let tally = tasks.entry(task.into()).or_default();
             tally.trials += 1;
@@ -184,26 +183,28 @@ impl Passes {
     }
 
     /// Each task with its tally.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, Tally)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, PassCount)> {
         self.tasks.iter().map(|(task, tally)| (&**task, *tally))
     }
 
     /// The tally of one task.
-    pub fn of(&self, task: &str) -> Option<Tally> {
+    pub fn of(&self, task: &str) -> Option<PassCount> {
         self.tasks.get(task).copied()
     }
 
     /// The tally over all tasks.
-    pub fn total(&self) -> Tally {
-        self.tasks.values().fold(Tally::default(), |sum, it| Tally {
-            passed: sum.passed + it.passed,
-            trials: sum.trials + it.trials,
-        })
+    pub fn total(&self) -> PassCount {
+        self.tasks
+            .values()
+            .fold(PassCount::default(), |sum, it| PassCount {
+                passed: sum.passed + it.passed,
+                trials: sum.trials + it.trials,
+            })
     }
 
-    /// The same as scores: 1 for passed, 0 for not.
+    /// The results as scores: 1 for passed, 0 for not.
     pub fn scores(&self) -> Scores {
-        let values = |tally: &Tally| {
+        let values = |tally: &PassCount| {
             let failed = tally.trials - tally.passed;
             let zeros = (0..failed).map(|_| 0.0);
             zeros.chain((0..tally.passed).map(|_| 1.0)).collect()
@@ -215,19 +216,19 @@ impl Passes {
     }
 }
 
-/// A figure with and without the trials that have none, so that leaving them out hides nothing.
+/// A figure with excluded trials handled both ways, so that the exclusion hides nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BothWays {
     /// Only trials with a value.
     pub without: Scores,
     /// Trials without a value count as 0.
     pub as_zero: Scores,
-    /// How many have no value.
+    /// The number of trials without a value.
     pub excluded: usize,
 }
 
 impl BothWays {
-    /// Group values by task; `None` is a trial that is left out.
+    /// Groups values by task; `None` is an excluded trial.
     pub fn collect<K: Into<String> + Clone>(
         values: impl IntoIterator<Item = (K, Option<f64>)>,
     ) -> Result<BothWays, NotFinite> {
@@ -249,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_order_of_trials_does_not_matter_to_the_last_bit() {
+    fn order_of_trials_does_not_matter() {
         let trials = [("a", 0.1), ("b", 0.7), ("a", 0.2), ("a", 0.3), ("b", 1e-9)];
         let mut backwards = trials;
         backwards.reverse();
@@ -259,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_refused_with_its_task() {
+    fn non_finite_values_are_refused_with_their_task() {
         let refused = Scores::collect([("a", 1.0), ("b", f64::NAN)]).unwrap_err();
         assert_eq!(
             refused.to_string(),
@@ -270,11 +271,11 @@ mod tests {
     #[test]
     fn passes_are_ones_and_zeros() {
         let passes = Passes::collect([("a", true), ("a", false), ("b", true)]);
-        assert_eq!(passes.of("a"), Tally::new(1, 2));
-        assert_eq!(passes.total(), Tally::new(2, 3).unwrap());
+        assert_eq!(passes.of("a"), PassCount::new(1, 2));
+        assert_eq!(passes.total(), PassCount::new(2, 3).unwrap());
         let scores = Scores::collect([("a", 0.0), ("a", 1.0), ("b", 1.0)]).unwrap();
         assert_eq!(passes.scores(), scores);
-        assert_eq!(Tally::new(3, 2), None);
+        assert_eq!(PassCount::new(3, 2), None);
     }
 
     #[test]

@@ -1,17 +1,17 @@
-//! The sign-flip permutation test of paired differences: if two agents were alike, each task's
-//! difference could as well have had the other sign. Exact for few tasks.
+//! The sign-flip permutation test of paired differences: for equal agents, each task's difference
+//! could have the other sign. Exact for few tasks.
 
 use proctor_record::shuffle::Shuffle;
 
 use super::bootstrap::Resampling;
 
-/// Up to so many tasks every combination of signs is tried.
+/// The maximum number of tasks for the exact test.
 const EXACT: usize = 16;
-/// So many differences have all their signed sums in one table.
+/// The number of differences whose signed sums are in one table.
 const TABLE: usize = 8;
 
-/// How likely a sum at least as far from 0 is when signs are a matter of chance. Two-sided.
-/// `None` without a difference to flip.
+/// The probability of a sum at least as far from 0 with random signs. Two-sided. `None` without a
+/// nonzero difference.
 pub(super) fn p_value(differences: &[f64], resampling: Resampling) -> Option<f64> {
     let differences: Vec<f64> = differences
         .iter()
@@ -23,7 +23,7 @@ pub(super) fn p_value(differences: &[f64], resampling: Resampling) -> Option<f64
     }
     let tables: Vec<Vec<f64>> = differences.chunks(TABLE).map(signed_sums).collect();
     let size: f64 = differences.iter().map(|it| it.abs()).sum();
-    // Sums that differ only by rounding are the same sum.
+    // Sums that differ only by rounding are equal.
     let observed = differences.iter().sum::<f64>().abs() - size * 1e-12;
     let extreme = |sum: f64| sum.abs() >= observed;
     Some(if differences.len() <= EXACT {
@@ -43,13 +43,13 @@ pub(super) fn p_value(differences: &[f64], resampling: Resampling) -> Option<f64
     })
 }
 
-/// The smallest p-value that so many differences can give.
+/// The smallest possible p-value with this many differences.
 pub(super) fn smallest(differences: usize) -> f64 {
     let exponent = i32::try_from(differences).unwrap_or(i32::MAX);
     (2.0 * 0.5_f64.powi(exponent)).min(1.0)
 }
 
-/// The sums of a few differences for every combination of signs.
+/// The sums of a few differences for all combinations of signs.
 fn signed_sums(differences: &[f64]) -> Vec<f64> {
     let mut sums = vec![0.0];
     for difference in differences {
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn darwins_maize_has_the_p_value_that_fisher_counted() {
+    fn p_value_of_darwins_maize_matches_fisher() {
         // Fisher (1935), The Design of Experiments, section 21: 863 of 32,768 on each side.
         let darwin = [
             49.0, -67.0, 8.0, 16.0, 6.0, 23.0, 28.0, 41.0, 14.0, 29.0, 56.0, 24.0, 75.0, 60.0,
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn many_differences_are_sampled_close_to_the_exact_value() {
+    fn sampled_p_value_is_close_to_the_exact_one() {
         let many: Vec<f64> = (0..40)
             .map(|i| f64::from(i * i % 41).sqrt() - 3.3)
             .collect();
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_p_value_is_reached_when_all_agree() {
+    fn smallest_p_value_is_reached_if_all_signs_agree() {
         let same = [0.1, 0.2, 0.3, 0.1, 0.5, 0.2];
         assert!((p(&same) - smallest(6)).abs() < 1e-12);
         assert_eq!(p_value(&[0.0, 0.0], Resampling::seeded(Seed(1))), None);

@@ -1,5 +1,5 @@
-//! The promises of intervals and tests, kept on made-up benchmarks whose truth is known: 2,000 of
-//! 20 to 40 tasks with 3 to 5 trials each, where tasks differ in difficulty.
+//! Checks the coverage of intervals and the error rates of tests on 2,000 simulated benchmarks with
+//! known truth: 20 to 40 tasks with 3 to 5 trials each, where tasks differ in difficulty.
 
 use proctor_record::shuffle::Shuffle;
 
@@ -7,19 +7,19 @@ use super::*;
 
 const BENCHMARKS: u32 = 2_000;
 
-/// A made-up world: how hard tasks are, and which score a trial gets.
-struct World {
+/// A simulation: the difficulty of tasks, and the score of a trial.
+struct SimulatedWorld {
     draws: Shuffle,
 }
 
-impl World {
-    fn new(seed: u64) -> World {
-        World {
+impl SimulatedWorld {
+    fn new(seed: u64) -> SimulatedWorld {
+        SimulatedWorld {
             draws: Shuffle::new(seed),
         }
     }
 
-    /// Evenly from 0 to 1.
+    /// Uniform from 0 to 1.
     fn even(&mut self) -> f64 {
         (self.draws.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -28,7 +28,7 @@ impl World {
         least + self.draws.below(most - least + 1)
     }
 
-    /// How likely a trial of a new task passes: some never, some always, most in between. The
+    /// The pass probability of a new task: some never pass, some always, most are in between. The
     /// mean is 0.55.
     fn task(&mut self) -> f64 {
         match self.even() {
@@ -38,8 +38,8 @@ impl World {
         }
     }
 
-    /// One benchmark: for each of its trials, what `trial` draws for its task.
-    fn benchmark(&mut self, trial: Trial) -> Scores {
+    /// One benchmark: for each of its trials, the value that `trial` draws for its task.
+    fn benchmark(&mut self, trial: SimulatedTrial) -> Scores {
         let tasks = self.between(20, 40);
         let trials = self.between(3, 5);
         let mut values = Vec::with_capacity(tasks * trials);
@@ -52,31 +52,31 @@ impl World {
     }
 }
 
-/// Draws a trial of a task of some ability.
-type Trial = fn(&mut World, f64) -> f64;
+/// Draws a trial of a task with some ability.
+type SimulatedTrial = fn(&mut SimulatedWorld, f64) -> f64;
 
 const MEAN: f64 = 0.15 * 0.0 + 0.10 * 1.0 + 0.75 * 0.6;
 
-fn passes(world: &mut World, ability: f64) -> f64 {
+fn passes(world: &mut SimulatedWorld, ability: f64) -> f64 {
     f64::from(world.even() < ability)
 }
 
 /// Partial credit around the ability.
-fn credit(world: &mut World, ability: f64) -> f64 {
+fn credit(world: &mut SimulatedWorld, ability: f64) -> f64 {
     let spread = ability.min(1.0 - ability).max(0.0);
     ability + spread * (2.0 * world.even() - 1.0)
 }
 
-/// Long-tailed seconds whose median is 60: a task is as often harder than most as it is easier.
-fn seconds(world: &mut World, ability: f64) -> f64 {
+/// Long-tailed seconds with a median of 60: a task is as often harder than most as easier.
+fn seconds(world: &mut SimulatedWorld, ability: f64) -> f64 {
     let is_extreme = !(0.01..=0.99).contains(&ability);
     let hardness = if is_extreme { 0.0 } else { 0.6 - ability };
     60.0 * (2.0 * hardness + 1.5 * (world.even() - 0.5)).exp()
 }
 
 #[track_caller]
-fn check_coverage(truth: f64, interval: impl Fn(u32, &mut World) -> Option<Interval>) {
-    let mut world = World::new(20_260);
+fn check_coverage(truth: f64, interval: impl Fn(u32, &mut SimulatedWorld) -> Option<Interval>) {
+    let mut world = SimulatedWorld::new(20_260);
     let covered = (0..BENCHMARKS)
         .filter(|number| {
             let interval = interval(*number, &mut world);
@@ -88,7 +88,7 @@ fn check_coverage(truth: f64, interval: impl Fn(u32, &mut World) -> Option<Inter
 }
 
 #[test]
-fn t_intervals_of_means_cover_the_truth_95_times_of_100() {
+fn t_intervals_have_95_percent_coverage() {
     check_coverage(MEAN, |_, world| {
         mean(&world.benchmark(credit), Level::P95)?.interval
     });
@@ -98,7 +98,7 @@ fn t_intervals_of_means_cover_the_truth_95_times_of_100() {
 }
 
 #[test]
-fn wilson_intervals_of_clustered_trials_cover_the_truth_95_times_of_100() {
+fn wilson_intervals_of_clustered_trials_have_95_percent_coverage() {
     check_coverage(MEAN, |_, world| {
         let scores = world.benchmark(passes);
         let values = scores.iter();
@@ -108,7 +108,7 @@ fn wilson_intervals_of_clustered_trials_cover_the_truth_95_times_of_100() {
 }
 
 #[test]
-fn bootstrap_intervals_cover_the_truth_95_times_of_100() {
+fn bootstrap_intervals_have_95_percent_coverage() {
     check_coverage(MEAN, |number, world| {
         let resampling = Resampling::seeded(Seed(number.into())).times(399);
         bootstrap_mean(&world.benchmark(credit), Level::P95, resampling)
@@ -116,20 +116,20 @@ fn bootstrap_intervals_cover_the_truth_95_times_of_100() {
 }
 
 #[test]
-fn intervals_of_medians_cover_the_truth_95_times_of_100() {
+fn intervals_of_medians_have_95_percent_coverage() {
     check_coverage(60.0, |_, world| {
         median(&world.benchmark(seconds), Level::P95)?.interval
     });
 }
 
-/// Two agents on the same tasks; `gain` is what the second is better by, on average.
-fn duel(world: &mut World, gain: f64, trial: Trial) -> (Scores, Scores) {
+/// Two agents on the same tasks; `gain` is the mean advantage of the second.
+fn duel(world: &mut SimulatedWorld, gain: f64, trial: SimulatedTrial) -> (Scores, Scores) {
     let tasks = world.between(20, 40);
     let trials = world.between(3, 5);
     let (mut first, mut second) = (Vec::new(), Vec::new());
     for task in 0..tasks {
         let ability = world.task();
-        // Which agent a task suits is a matter of the task, not of chance in a trial.
+        // The advantage on a task depends on the task, not on chance in a trial.
         let suits = 0.3 * (world.even() - 0.5);
         for _ in 0..trials {
             first.push((task.to_string(), trial(world, ability - suits)));
@@ -142,41 +142,45 @@ fn duel(world: &mut World, gain: f64, trial: Trial) -> (Scores, Scores) {
     )
 }
 
-/// How often of so many duels a difference is claimed.
-fn alarms(gain: f64, duels: u32, trial: Trial) -> f64 {
-    let mut world = World::new(11);
+/// The fraction of duels in which a difference is claimed.
+fn alarms(gain: f64, duels: u32, trial: SimulatedTrial) -> f64 {
+    let mut world = SimulatedWorld::new(11);
     let alarms = (0..duels)
         .filter(|number| {
             let (first, second) = duel(&mut world, gain, trial);
             let resampling = Resampling::seeded(Seed((*number).into())).times(399);
             let paired = Paired::new(&first, &second);
-            // The interval costs most of the time, and is only asked when the test says yes.
+            // The interval is expensive and computed only for a significant test.
             let is_unlikely = paired.p_value(resampling).unwrap() <= Level::P95.alpha();
             let compare = || paired.compare(Level::P95, resampling).unwrap();
-            is_unlikely && matches!(compare().told(), Told::Higher | Told::Lower)
+            is_unlikely
+                && matches!(
+                    compare().significance(),
+                    Significance::Higher | Significance::Lower
+                )
         })
         .count();
     alarms as f64 / f64::from(duels)
 }
 
 #[test]
-fn agents_that_are_alike_raise_a_false_alarm_at_most_5_times_of_100() {
-    for trial in [credit as Trial, passes] {
+fn equal_agents_raise_at_most_5_percent_false_alarms() {
+    for trial in [credit as SimulatedTrial, passes] {
         let share = alarms(0.0, BENCHMARKS, trial);
         assert!(share <= 0.05, "{share}");
-        // A test that never raises one would tell nothing.
+        // A test that never raises one would be useless.
         assert!(share >= 0.02, "{share}");
     }
 }
 
 #[test]
-fn an_agent_that_is_better_is_found() {
+fn better_agent_is_detected() {
     let found = alarms(0.2, 400, credit);
     assert!(found > 0.95, "{found}");
 }
 
 #[test]
-fn paired_intervals_cover_the_truth_95_times_of_100() {
+fn paired_intervals_have_95_percent_coverage() {
     check_coverage(0.1, |number, world| {
         let (first, second) = duel(world, 0.1, credit);
         let resampling = Resampling::seeded(Seed(number.into())).times(399);
@@ -186,8 +190,8 @@ fn paired_intervals_cover_the_truth_95_times_of_100() {
 }
 
 #[test]
-fn of_many_alike_agents_any_two_are_told_apart_at_most_5_times_of_100() {
-    let mut world = World::new(13);
+fn ranking_of_equal_agents_raises_at_most_5_percent_false_alarms() {
+    let mut world = SimulatedWorld::new(13);
     let rankings = 400;
     let alarms = (0..rankings)
         .filter(|number| {
@@ -203,7 +207,7 @@ fn of_many_alike_agents_any_two_are_told_apart_at_most_5_times_of_100() {
 }
 
 /// An agent on 20 tasks of fixed difficulty, two trials each.
-fn alike(world: &mut World) -> Scores {
+fn alike(world: &mut SimulatedWorld) -> Scores {
     let trials = (0..40).map(|i| ((i / 2).to_string(), world.even() + f64::from(i / 2) / 10.0));
     Scores::collect(trials.collect::<Vec<_>>()).unwrap()
 }

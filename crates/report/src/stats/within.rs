@@ -1,5 +1,5 @@
-//! Two agents compared on exactly these tasks, be it one: what varies are trials, not tasks.
-//! It says nothing of other tasks, and needs fewer of them.
+//! Compares two agents on exactly these tasks, even a single one: trials vary, tasks do not. The
+//! result does not generalize to other tasks, and requires fewer of them.
 
 use proctor_record::shuffle::Shuffle;
 use serde::Serialize;
@@ -14,21 +14,21 @@ use super::{
 /// The difference of two agents on exactly these tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Within {
-    /// The candidate's mean less the baseline's; every shared task counts the same.
+    /// The candidate's mean minus the baseline's, with equal weight for all shared tasks.
     pub difference: f64,
-    /// Where it may lie (Welch); unknown unless each agent tried each task twice, and where
+    /// The confidence interval (Welch); `None` unless each agent tried each task twice, and if
     /// nothing varied.
     pub interval: Option<Interval>,
-    /// How likely a difference at least as large is when a task's trials are dealt to the two
-    /// agents by chance.
+    /// The probability of a difference at least as large if a task's trials are randomly assigned
+    /// to the two agents.
     pub p_value: f64,
-    /// The smallest p-value that so many trials can give.
+    /// The smallest possible p-value with this many trials.
     pub smallest_p: f64,
-    /// How many tasks both tried.
+    /// The number of shared tasks.
     pub tasks: usize,
 }
 
-/// Compare two agents on exactly the tasks that both tried. `None` without one.
+/// Compares two agents on exactly the shared tasks. `None` without one.
 pub fn within_tasks(
     baseline: &Scores,
     candidate: &Scores,
@@ -40,7 +40,7 @@ pub fn within_tasks(
     let mut tasks: Vec<Dealt> = paired.trials().map(Dealt::new).collect();
     let mut draws = resampling.draws();
     let count = tasks.len() as f64;
-    // Sums that differ only by rounding are the same sum.
+    // Sums that differ only by rounding are equal.
     let size: f64 = tasks.iter().map(Dealt::size).sum();
     let observed = (difference * count).abs() - size * 1e-12;
     let hits = (0..resampling.count())
@@ -58,7 +58,7 @@ pub fn within_tasks(
     })
 }
 
-/// The trials of one task, to be dealt anew.
+/// The trials of one task, for random assignment.
 struct Dealt {
     values: Vec<f64>,
     baseline: usize,
@@ -79,7 +79,7 @@ impl Dealt {
         self.values.iter().map(|it| it.abs()).sum()
     }
 
-    /// The difference of means after a new deal.
+    /// The difference of means after a new assignment.
     fn deal(&mut self, draws: &mut Shuffle) -> f64 {
         for place in 0..self.baseline {
             let other = place + draws.below(self.values.len() - place);
@@ -90,7 +90,7 @@ impl Dealt {
         (self.sum - baseline) / candidates as f64 - baseline / self.baseline as f64
     }
 
-    /// The number of ways to deal, as a float: it can be large.
+    /// The number of assignments, as a float because it can be large.
     fn ways(&self) -> f64 {
         let all = self.values.len();
         let way = |taken: usize| (all - taken) as f64 / (taken + 1) as f64;
@@ -102,7 +102,7 @@ impl Dealt {
     }
 }
 
-/// With as many trials on both sides, the opposite deal is as extreme.
+/// The smallest p-value. With equal numbers of trials, the opposite assignment is as extreme.
 fn smallest(tasks: &[Dealt]) -> f64 {
     let ways: f64 = tasks.iter().map(Dealt::ways).product();
     let twice = if tasks.iter().all(Dealt::is_even) {
@@ -143,9 +143,9 @@ mod tests {
     }
 
     #[test]
-    fn one_task_is_enough_to_speak_of_that_task() {
+    fn one_task_can_be_compared() {
         let clear = compare(&[0.1, 0.2, 0.15, 0.1, 0.2], &[0.8, 0.9, 0.85, 0.8, 0.7]);
-        // 2 of C(10, 5) deals.
+        // 2 of C(10, 5) assignments.
         assert!((clear.smallest_p - 2.0 / 252.0).abs() < 1e-12);
         assert!(
             (clear.p_value - clear.smallest_p).abs() < 0.004,
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn agents_that_are_alike_are_not_told_apart() {
+    fn equal_agents_are_not_distinguished() {
         let alike = compare(&[0.0, 1.0, 0.0, 1.0], &[1.0, 0.0, 1.0, 0.0]);
         assert!((alike.p_value - 1.0).abs() < 1e-12);
         assert!(alike.interval.unwrap().contains(0.0));
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_shared_task_there_is_no_answer() {
+    fn comparison_without_a_shared_task_is_none() {
         let (a, b) = (scores("a", &[1.0]), scores("b", &[1.0]));
         let answer = within_tasks(&a, &b, Level::P95, Resampling::seeded(Seed(9)));
         assert_eq!(answer, None);

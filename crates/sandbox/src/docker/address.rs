@@ -1,4 +1,4 @@
-//! Where an engine listens, as `DOCKER_HOST` writes it.
+//! The address of an engine, in the format of `DOCKER_HOST`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,10 +13,10 @@ use crate::host::Host;
 /// The default address of remote engines.
 const DEFAULT_SOCKET: &str = "/var/run/docker.sock";
 
-/// Where an engine listens.
+/// The address of an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// A socket of this machine, or on Windows a pipe.
+    /// A socket of this machine, or on Windows a named pipe.
     Local(PathBuf),
     /// `host:port`, without encryption.
     Tcp(String),
@@ -24,9 +24,9 @@ pub enum Address {
     Ssh {
         /// `user@host` or `host`.
         target: String,
-        /// The port of the ssh server, if it is not the usual one.
+        /// The port of the ssh server, if it is not the default.
         port: Option<u16>,
-        /// The socket there.
+        /// The socket on that machine.
         socket: PathBuf,
     },
     /// There is no listener: this `podman` program serves a socket of this machine as long as
@@ -35,8 +35,9 @@ pub enum Address {
 }
 
 impl Address {
-    /// The engine of this machine's user: what `DOCKER_HOST` says, else what the context of `docker` does where
-    /// engines run in virtual machines, else the usual one that is there, else podman. Docker's, if there is none of them.
+    /// The engine of this machine's user: `DOCKER_HOST`, else the context of `docker` on systems
+    /// with virtual machines, else the first default address with a listener, else podman. Docker's
+    /// default address if there is none.
     pub fn find(host: &Host) -> Result<Self, EngineError> {
         let set = |name| host.variable(name).filter(|value| !value.is_empty());
         if let Some(value) = set("DOCKER_HOST") {
@@ -54,13 +55,14 @@ impl Address {
         let known = known?;
         let is_there = |address: &&Self| matches!(address, Self::Local(path) if platform::engine::listens(path));
         let docker = known.iter().find(is_there).cloned();
-        let first = known.first().expect("every system has a usual place");
+        let first = known.first().expect("every system has a default address");
         Ok(docker
             .or_else(|| podman::find(host))
             .unwrap_or_else(|| first.clone()))
     }
 
-    /// Whether the engine sees the files of this machine. One in a virtual machine does not.
+    /// Whether the engine can access the files of this machine. An engine in a virtual machine
+    /// cannot.
     pub fn is_local(&self) -> bool {
         platform::SHARES_FILES_WITH_ENGINES && matches!(self, Self::Local(_) | Self::Podman(_))
     }
@@ -122,7 +124,7 @@ fn parse_ssh(rest: &str) -> Option<Address> {
         Some((target, port)) => (target, Some(port.parse().ok()?)),
         None => (host, None),
     };
-    // A host that begins with a dash would be an option of ssh.
+    // A host that starts with a dash would be an option of ssh.
     (!target.is_empty() && !target.starts_with('-')).then(|| Address::Ssh {
         target: target.to_owned(),
         port,
@@ -187,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_address_is_refused() {
+    fn invalid_addresses_are_refused() {
         for text in [
             "docker.sock",
             "unix://d.sock",

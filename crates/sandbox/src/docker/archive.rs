@@ -1,5 +1,5 @@
-//! Files on their way into and out of containers: tar archives, made and unpacked on a thread of their own and
-//! never whole in memory.
+//! Transfers files to and from containers: tar archives, created and unpacked on their own thread
+//! and never completely in memory.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -14,19 +14,19 @@ use tokio::task::JoinHandle;
 
 use super::without_modes;
 
-/// How many chunks may wait between the two sides.
+/// The maximum number of buffered chunks.
 const CHUNKS: usize = 8;
 
-/// How large a chunk of an archive is.
+/// The size of a chunk.
 const CHUNK: usize = 128 * 1024;
 
 /// Set-user-id, set-group-id and the sticky bit.
 const SPECIAL_BITS: u32 = 0o7000;
 
-type Item = io::Result<Bytes>;
+type ArchiveChunk = io::Result<Bytes>;
 
-/// The archive that `fill` makes, as it is being made.
-pub(super) fn pack<F>(fill: F) -> impl Stream<Item = Item> + Send + 'static
+/// The archive that `fill` writes, as a stream.
+pub(super) fn pack<F>(fill: F) -> impl Stream<Item = ArchiveChunk> + Send + 'static
 where
     F: FnOnce(&mut tar::Builder<Sender>) -> io::Result<()> + Send + 'static,
 {
@@ -38,14 +38,13 @@ where
             buffer: Vec::with_capacity(CHUNK),
         });
         archive.follow_symlinks(false);
-        // Engines do not know the header of a file with holes.
+        // Engines do not support the header of a sparse file.
         archive.sparse(false);
         let done = fill(&mut archive)
             .and_then(|()| archive.into_inner())
             .and_then(|mut sender| sender.flush());
         if let Err(error) = done {
-            // Aborts the request, so that the other side does not take half an archive for a
-            // complete one.
+            // Aborts the request, so that the receiver does not accept a partial archive.
             let _ = failed.blocking_send(Err(error));
         }
     }));
@@ -58,16 +57,16 @@ where
     })
 }
 
-/// Everything in a folder, names relative to it.
-pub(super) fn pack_folder(folder: &Path) -> impl Stream<Item = Item> + Send + 'static {
+/// All files in a directory, with relative names.
+pub(super) fn pack_folder(folder: &Path) -> impl Stream<Item = ArchiveChunk> + Send + 'static {
     pack_folder_as(".".to_owned(), folder)
 }
 
-/// Everything in a folder, below another name.
+/// All files in a directory, below another name.
 pub(super) fn pack_folder_as(
     name: String,
     folder: &Path,
-) -> impl Stream<Item = Item> + Send + 'static {
+) -> impl Stream<Item = ArchiveChunk> + Send + 'static {
     let folder = folder.to_owned();
     pack(move |archive| {
         if platform::HAS_MODES {
@@ -79,7 +78,10 @@ pub(super) fn pack_folder_as(
 }
 
 /// One file, below a name.
-pub(super) fn pack_file(name: String, file: &Path) -> impl Stream<Item = Item> + Send + 'static {
+pub(super) fn pack_file(
+    name: String,
+    file: &Path,
+) -> impl Stream<Item = ArchiveChunk> + Send + 'static {
     let file = file.to_owned();
     pack(move |archive| {
         if platform::HAS_MODES {
@@ -97,16 +99,16 @@ fn append_folder(
     name: &Path,
     folder: &Path,
 ) -> io::Result<()> {
-    let told = |path: &Path, error: &io::Error| {
+    let reported = |path: &Path, error: &io::Error| {
         io::Error::new(error.kind(), format!("{}: {error}", path.display()))
     };
     let added = archive.append_dir(name, folder);
-    added.map_err(|error| told(folder, &error))?;
+    added.map_err(|error| reported(folder, &error))?;
     let mut folders = vec![(name.to_owned(), folder.to_owned())];
     while let Some((name, folder)) = folders.pop() {
         let entries = match fs::read_dir(&folder) {
             Err(error) if is_gone(&error, &folder) => continue,
-            entries => entries.map_err(|error| told(&folder, &error))?,
+            entries => entries.map_err(|error| reported(&folder, &error))?,
         };
         for entry in entries {
             let entry = entry?;
@@ -125,7 +127,7 @@ fn append_folder(
             };
             match added {
                 Err(error) if is_gone(&error, &path) => {}
-                added => added.map_err(|error| told(&path, &error))?,
+                added => added.map_err(|error| reported(&path, &error))?,
             }
         }
     }
@@ -143,12 +145,13 @@ fn append_file(archive: &mut tar::Builder<impl Write>, name: &Path, path: &Path)
     archive.append_data(&mut header, name, bytes)
 }
 
-/// Whether that is all that is wrong: git tidies up on its own, and the agent's programs may not have ended.
+/// Whether the file has disappeared: git cleans up on its own, and the agent's programs may still
+/// run.
 fn is_gone(error: &io::Error, path: &Path) -> bool {
     error.kind() == io::ErrorKind::NotFound && !exists(path)
 }
 
-/// Whether there is something with this name, be it a link that leads nowhere.
+/// Whether the name exists, even as a broken link.
 fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
@@ -172,8 +175,7 @@ pub(super) async fn unpack<E>(
         .unwrap_or_else(|error| Err(io::Error::other(error))))
 }
 
-/// When anything in an archive was changed last, as its files say; what is in `.git` at its top does
-/// not count. Nothing is unpacked.
+/// The newest modification time in an archive, without `.git` at its top. Nothing is unpacked.
 pub(super) async fn newest_change<E>(
     mut archive: impl Stream<Item = Result<Bytes, E>> + Unpin,
 ) -> Result<io::Result<Option<SystemTime>>, E> {
@@ -225,9 +227,9 @@ fn unpack_from(receiver: mpsc::Receiver<Bytes>, into: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes into a channel.
+/// A writer into a channel.
 pub(super) struct Sender {
-    sender: mpsc::Sender<Item>,
+    sender: mpsc::Sender<ArchiveChunk>,
     buffer: Vec<u8>,
 }
 
@@ -250,7 +252,7 @@ impl Write for Sender {
     }
 }
 
-/// Reads from a channel.
+/// A reader from a channel.
 struct Receiver {
     receiver: mpsc::Receiver<Bytes>,
     chunk: Bytes,
@@ -275,12 +277,14 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_folder_arrives_as_it_was_sent() {
+    async fn folder_survives_a_round_trip() {
         let from = tempfile::tempdir().unwrap();
         let to = tempfile::tempdir().unwrap();
         std::fs::create_dir(from.path().join("sub")).unwrap();
         std::fs::write(from.path().join("sub/large"), vec![7; 1_000_000]).unwrap();
         platform::link(Path::new("nowhere"), &from.path().join("link")).unwrap();
+        let large = from.path().join("sub/large");
+        platform::set_mode(&large, 0o6755).unwrap();
         #[cfg(unix)]
         let _leads_to_us =
             std::os::unix::net::UnixListener::bind(from.path().join("socket")).unwrap();
@@ -293,9 +297,11 @@ mod tests {
         let link = proctor_record::fs::pointer::target(&to.path().join("link")).unwrap();
         assert_eq!(link, to.path().join("nowhere"));
         assert!(!exists(&to.path().join("socket")));
+        let mode = |path: &Path| platform::mode(&path.metadata().unwrap()) & 0o7777;
+        assert_eq!(mode(&to.path().join("sub/large")), mode(&large) & 0o1777);
     }
 
-    /// Lets a file grow when its header has been written.
+    /// Makes a file grow after its header is written.
     struct Grower<'a>(&'a Path, Vec<u8>);
 
     impl Write for Grower<'_> {
@@ -312,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_grows_meanwhile_is_as_long_as_it_was() {
+    fn growing_file_has_its_initial_length() {
         let from = tempfile::tempdir().unwrap();
         let log = from.path().join("log");
         std::fs::write(&log, "one\n").unwrap();
@@ -324,7 +330,7 @@ mod tests {
         assert_eq!(sizes.collect::<Vec<_>>(), [0, 4]);
     }
 
-    /// Removes a folder when something has been written.
+    /// Removes a directory after something is written.
     struct Remover<'a>(&'a Path);
 
     impl Write for Remover<'_> {
@@ -341,19 +347,19 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_gone_before_it_is_read_is_left_out() {
+    fn folder_that_disappears_is_skipped() {
         let from = tempfile::tempdir().unwrap();
         let below = from.path().join("sub");
         std::fs::create_dir(&below).unwrap();
         let mut archive = tar::Builder::new(Remover(&below));
         append_folder(&mut archive, Path::new("."), from.path()).unwrap();
-        assert!(!exists(&below), "it was removed in between");
+        assert!(!exists(&below), "the folder was removed meanwhile");
     }
 
     #[tokio::test]
-    async fn a_folder_that_cannot_be_read_breaks_the_archive() {
+    async fn unreadable_folder_aborts_the_archive() {
         let archive = pack_folder(Path::new("/nonexistent/folder"));
-        let chunks: Vec<Item> = archive.collect().await;
+        let chunks: Vec<ArchiveChunk> = archive.collect().await;
         assert!(chunks.iter().any(Result::is_err));
     }
 }

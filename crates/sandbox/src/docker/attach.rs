@@ -1,5 +1,5 @@
-//! The streams of a container: one connection that carries stdin one way and both outputs the other, told apart
-//! by small headers. Done by hand, because bollard holds back what has no line end.
+//! The streams of a container: one connection with stdin in one direction and both outputs in the
+//! other, with small headers. Implemented here, because bollard buffers output until a line end.
 
 use std::io;
 use std::pin::Pin;
@@ -13,10 +13,10 @@ use tokio_util::either::Either;
 
 use super::Address;
 
-/// The most bytes of an answer's head.
+/// The maximum size of a response head.
 const LONGEST_HEAD: usize = 16 * 1024;
 
-/// Before each piece of output: the stream, three zeros, the length.
+/// The header of each piece of output: the stream, three zeros, the length.
 const HEADER: usize = 8;
 
 const BUFFER: usize = 64 * 1024;
@@ -24,7 +24,7 @@ const BUFFER: usize = 64 * 1024;
 pub(super) type Connection = Either<engine::Connection, TcpStream>;
 pub(super) type InputHalf = WriteHalf<Connection>;
 
-/// Connects to an engine whose sockets these are.
+/// Connects to an engine at this address.
 pub(super) async fn connect(address: &Address) -> io::Result<Connection> {
     match address {
         Address::Local(path) => Ok(Either::Left(engine::connect(path).await?)),
@@ -39,7 +39,8 @@ pub(super) struct Attached {
     pub(super) input: WriteHalf<Connection>,
 }
 
-/// Attaches to a container that has not started yet, so that no byte is missed. `prefix` is `/v1.41` or the like.
+/// Attaches to a container before its start, so that no byte is lost. `prefix` is the API version,
+/// such as `/v1.41`.
 pub(super) async fn attach(
     address: &Address,
     prefix: &str,
@@ -52,7 +53,7 @@ pub(super) async fn attach(
     );
     connection.write_all(request.as_bytes()).await?;
     let mut head = Vec::new();
-    // Byte by byte, so that nothing of what follows is taken away; it is short.
+    // Byte by byte, so that the following data is not consumed; the head is short.
     while !head.ends_with(b"\r\n\r\n") {
         if head.len() > LONGEST_HEAD {
             return Err(io::ErrorKind::InvalidData.into());
@@ -71,38 +72,38 @@ pub(super) async fn attach(
     })
 }
 
-/// Tells stdout and stderr apart.
+/// Separates stdout and stderr.
 pub(super) struct Demultiplexer<R> {
     reader: R,
     buffer: Box<[u8]>,
-    /// The unread part of the buffer.
+    /// The start of the unread part of the buffer.
     start: usize,
     end: usize,
-    /// The stream of the piece at hand, and how much of it is to come.
+    /// The stream of the current piece, and its remaining length.
     stream: Stream,
     left: usize,
 }
 
 /// A piece of output within [`Demultiplexer::bytes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct OutputPiece {
     pub(super) stream: Stream,
     start: usize,
     end: usize,
 }
 
-impl Piece {
+impl OutputPiece {
     pub(super) fn len(self) -> usize {
         self.end - self.start
     }
 
-    /// The rest after so many bytes.
+    /// The rest after `length` bytes.
     pub(super) fn rest(self, length: usize) -> Option<Self> {
         let start = self.start + length;
         (start < self.end).then_some(Self { start, ..self })
     }
 
-    /// Its beginning.
+    /// The first `length` bytes.
     pub(super) fn cut(self, length: usize) -> Self {
         Self {
             end: self.start + length.min(self.len()),
@@ -123,17 +124,17 @@ impl<R: AsyncRead + Unpin> Demultiplexer<R> {
         }
     }
 
-    /// The bytes of the last piece, until the next is asked for.
-    pub(super) fn bytes(&self, piece: Piece) -> &[u8] {
+    /// The bytes of the last piece, valid until the next call.
+    pub(super) fn bytes(&self, piece: OutputPiece) -> &[u8] {
         &self.buffer[piece.start..piece.end]
     }
 
-    /// The next piece, not empty; `None` at the end of both streams.
-    pub(super) fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Piece>> {
+    /// The next non-empty piece; `None` at the end of both streams.
+    pub(super) fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<OutputPiece>> {
         loop {
             if self.left > 0 && self.start < self.end {
                 let length = self.left.min(self.end - self.start);
-                let piece = Piece {
+                let piece = OutputPiece {
                     stream: self.stream,
                     start: self.start,
                     end: self.start + length,
@@ -148,7 +149,7 @@ impl<R: AsyncRead + Unpin> Demultiplexer<R> {
             }
             match self.poll_fill(context) {
                 Poll::Pending => return Poll::Pending,
-                // A broken connection is an end as well: what became of the container is asked elsewhere.
+                // A lost connection is an end, too; the state of the container is queried elsewhere.
                 Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(None),
                 Poll::Ready(Ok(_)) => {}
             }
@@ -167,7 +168,7 @@ impl<R: AsyncRead + Unpin> Demultiplexer<R> {
     }
 
     fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        // At most a part of a header is moved.
+        // At most part of a header is moved.
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
@@ -181,15 +182,15 @@ impl<R: AsyncRead + Unpin> Demultiplexer<R> {
     }
 }
 
-/// Feeds stdin as fast as it is read.
-pub(super) struct Input<W> {
+/// Writes stdin as fast as it is read.
+pub(super) struct StdinFeeder<W> {
     writer: W,
     queue: Vec<u8>,
     written: usize,
     closing: bool,
 }
 
-impl<W: AsyncWrite + Unpin> Input<W> {
+impl<W: AsyncWrite + Unpin> StdinFeeder<W> {
     pub(super) fn new(writer: W) -> Self {
         Self {
             writer,
@@ -209,7 +210,7 @@ impl<W: AsyncWrite + Unpin> Input<W> {
         self.closing = true;
     }
 
-    /// Writes what it can; ready once stdin is closed, by us or by the other side.
+    /// Writes as much as possible; ready once stdin is closed by either side.
     pub(super) fn poll_feed(&mut self, context: &mut Context<'_>) -> Poll<()> {
         while self.written < self.queue.len() {
             let rest = &self.queue[self.written..];
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn streams_are_told_apart_however_the_bytes_arrive() {
+    async fn streams_are_separated_for_all_chunk_sizes() {
         let large: Vec<u8> = (0..200_000_u32).map(|n| n.to_le_bytes()[1]).collect();
         let bytes = [
             frame(1, b"a\x01\x02"),

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use super::EngineError;
 
-/// The program header that names a loader.
+/// The program header of the dynamic loader.
 const PT_INTERP: u32 = 3;
 
-/// The variable that says where the Linux binary is.
+/// The variable with the path of the Linux binary.
 const NAMED: &str = "PROCTOR_LINUX_BINARY";
 
 /// A binary that runs in any image of its architecture.
@@ -18,7 +18,7 @@ pub(super) struct Binary {
 }
 
 impl Binary {
-    /// The one for an engine of this architecture.
+    /// The binary for an engine of this architecture.
     pub(super) fn find(
         running: &Path,
         env: &[(String, String)],
@@ -58,7 +58,7 @@ impl Binary {
     }
 }
 
-/// The Linux binary that release archives carry.
+/// The Linux binary of release archives.
 fn beside(running: &Path, architecture: &str) -> PathBuf {
     let architecture = match architecture {
         "amd64" => "x86_64",
@@ -68,7 +68,7 @@ fn beside(running: &Path, architecture: &str) -> PathBuf {
     running.with_file_name(format!("proctor-linux-{architecture}"))
 }
 
-/// Whether a 64-bit little-endian ELF file needs no loader; `None` if it is not such a file.
+/// Whether a 64-bit little-endian ELF file needs no loader; `None` for other files.
 fn is_static(head: &[u8]) -> Option<bool> {
     let number = |at: usize, size: usize| -> Option<u64> {
         let bytes = head.get(at..at + size)?;
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_with_a_loader_is_not_static() {
+    fn program_with_a_loader_is_not_static() {
         assert_eq!(is_static(&elf(3)), Some(false));
         assert_eq!(is_static(&elf(1)), Some(true));
         assert_eq!(is_static(b"#!/bin/sh\n"), None);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_binary_for_an_engine_lies_beside_ours_or_where_it_is_said() {
+    fn binary_for_an_engine_is_found() {
         let running = Path::new("bin/proctor.exe");
         let other = Path::new("bin/proctor-linux-aarch64");
         assert_eq!(beside(running, "arm64"), other);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_is_refused_with_the_way_to_build_it() {
+    fn script_is_refused_with_build_instructions() {
         let folder = tempfile::tempdir().unwrap();
         let script = folder.path().join("proctor");
         std::fs::write(&script, "#!/bin/sh\n").unwrap();

@@ -1,4 +1,4 @@
-//! Builds images, each content once: a digest of everything that goes in is the image's tag.
+//! Builds images, each content once: the image's tag is a digest of all input.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,29 +12,29 @@ use super::context::Files;
 use super::{Engine, EngineError, Image, archive};
 
 /// The maximum length of the quoted output of a failed build.
-const TOLD: usize = 4096;
+const MAX_QUOTED_BYTES: usize = 4096;
 
 /// An image to build.
 #[derive(Clone, Debug)]
 pub struct BuildSpec {
-    /// The folder whose files the build sees.
+    /// The build context.
     pub context: PathBuf,
-    /// The Dockerfile, relative to it.
+    /// The Dockerfile, relative to the context.
     pub dockerfile: String,
-    /// Images that stand for others in its `FROM` lines.
+    /// Replacements of images in its `FROM` lines.
     pub images: BTreeMap<String, String>,
     /// Build arguments.
     pub args: BTreeMap<String, String>,
-    /// The image's name; the tag is made from what goes in.
+    /// The image's name; the tag is derived from the input.
     pub name: String,
     /// Labels of the image.
     pub labels: BTreeMap<String, String>,
-    /// The network of `RUN` steps; the engine's own if `None`.
+    /// The network of `RUN` steps; the engine's default if `None`.
     pub network: Option<String>,
 }
 
 impl BuildSpec {
-    /// The images that the build starts from and the engine does not have.
+    /// The base images that the engine does not have.
     pub async fn missing_bases(&self, engine: &Engine) -> Result<Vec<String>, EngineError> {
         let path = self.context.join(&self.dockerfile);
         let text = std::fs::read_to_string(&path);
@@ -52,7 +52,7 @@ impl BuildSpec {
 }
 
 impl Engine {
-    /// The image that this makes: as it is if it was built before, else built now. `sink` is given what the build says.
+    /// The image: an existing one, or built now. `sink` gets the build output.
     pub async fn build(
         &self,
         spec: &BuildSpec,
@@ -110,8 +110,8 @@ impl Engine {
         self.image(&tag).await
     }
 
-    /// The ids of the images a Dockerfile starts from, as far as the engine has them: a base that changes makes
-    /// another image.
+    /// The ids of the base images, as far as the engine has them: a changed base makes another
+    /// image.
     async fn bases(
         &self,
         dockerfile: &str,
@@ -153,14 +153,14 @@ fn tag(spec: &BuildSpec, bases: &[String], mut digest: Sha256) -> String {
     format!("{}:{}", spec.name, hex(&digest.finalize()[..10]))
 }
 
-/// The images that `FROM` lines name, with build arguments filled in.
+/// The base images in `FROM` lines, with build arguments replaced.
 fn bases(dockerfile: &str, args: &BTreeMap<String, String>) -> Vec<String> {
     let mut names = Vec::new();
     each_base(dockerfile, args, |_, _, name| names.push(name.to_owned()));
     names
 }
 
-/// The Dockerfile with other images in the place of these; `None` when it names none of them.
+/// The Dockerfile with replaced base images; `None` if there is nothing to replace.
 fn with_images(
     dockerfile: &str,
     args: &BTreeMap<String, String>,
@@ -177,7 +177,7 @@ fn with_images(
     is_changed.then(|| lines.join("\n") + "\n")
 }
 
-/// Tells each `FROM` line: its number, the image as written, and with build arguments filled in.
+/// Visits each `FROM` line: its number, the image as written, and with build arguments replaced.
 fn each_base(
     dockerfile: &str,
     args: &BTreeMap<String, String>,
@@ -203,7 +203,7 @@ fn each_base(
     }
 }
 
-/// Replaces `$NAME`, `${NAME}` and `${NAME:-default}`.
+/// Expands `$NAME`, `${NAME}` and `${NAME:-default}`.
 fn fill_in(text: &str, values: &BTreeMap<String, String>) -> String {
     let mut filled = String::new();
     let mut rest = text;
@@ -225,8 +225,8 @@ fn fill_in(text: &str, values: &BTreeMap<String, String>) -> String {
 
 fn keep_tail(said: &mut String, text: &str) {
     said.push_str(text);
-    if said.len() > TOLD {
-        let cut = said.ceil_char_boundary(said.len() - TOLD);
+    if said.len() > MAX_QUOTED_BYTES {
+        let cut = said.ceil_char_boundary(said.len() - MAX_QUOTED_BYTES);
         said.drain(..cut);
     }
 }
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn other_images_stand_in_for_those_of_from_lines() {
+    fn base_images_are_replaced() {
         let images = [("python:3.12", "local/python"), ("never", "used")];
         let images = images.map(|(from, to)| (from.to_owned(), to.to_owned()));
         let images = images.into();

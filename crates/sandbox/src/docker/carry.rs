@@ -1,5 +1,6 @@
-//! The way out of containers whose engine sees none of our sockets: a container beside them, in whose network they
-//! are, takes their connections to loopback and carries them all over its own streams to us.
+//! Network access for containers whose engine cannot access our sockets: a second container in the
+//! same network accepts their loopback connections and multiplexes them over its own streams to
+//! Proctor.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -24,16 +25,16 @@ use tokio_util::compat::{Compat, FuturesAsyncReadCompatExt as _, TokioAsyncReadC
 use tokio_util::sync::{CancellationToken, DropGuard};
 use yamux::{Config, Connection, ConnectionError, Mode};
 
-use super::attach::{Attached, Demultiplexer, Piece};
+use super::attach::{Attached, Demultiplexer, OutputPiece};
 use super::{Engine, EngineError};
 
 /// The argument that makes our binary carry connections; the ports follow.
 pub const CARRY: &str = "__carry";
 
-/// The prefix of a stream that only says that all ports are open.
+/// The prefix of the stream that signals that all ports are open.
 const READY: u8 = u8::MAX;
 
-/// How long the container may take to say so.
+/// The start timeout of the container.
 const LONGEST_START: Duration = Duration::from_secs(30);
 
 /// Carries connections to these loopback ports over stdin and stdout, until those are closed.
@@ -47,7 +48,7 @@ pub fn carry(ports: &[u16]) -> ExitCode {
     }
 }
 
-/// A connection that waits for its stream; `None` for the one that says that we are ready.
+/// A connection that waits for its stream; `None` for the ready signal.
 type Waiting = (u8, Option<TcpStream>);
 
 async fn inside(ports: &[u16]) -> io::Result<()> {
@@ -71,9 +72,9 @@ async fn inside(ports: &[u16]) -> io::Result<()> {
                 waiting.push_back(accepted);
                 return Poll::Ready(Ok(None));
             }
-            // This also moves the bytes of all streams.
+            // This also drives the bytes of all streams.
             match ready!(connection.poll_next_inbound(context)) {
-                Some(inbound) => Poll::Ready(inbound.map(|_nobody_calls_us| None)),
+                Some(inbound) => Poll::Ready(inbound.map(|_unexpected| None)),
                 None => Poll::Ready(Err(ConnectionError::Closed)),
             }
         });
@@ -84,7 +85,7 @@ async fn inside(ports: &[u16]) -> io::Result<()> {
                 }
             }
             Ok(None) => {}
-            // The other side is gone.
+            // The other side has closed.
             Err(_) => return Ok(()),
         }
     }
@@ -98,13 +99,13 @@ async fn accept(listener: TcpListener, index: u8, accepted: mpsc::Sender<Waiting
                     return;
                 }
             }
-            // Out of descriptors, mostly; those that are closed meanwhile help.
+            // Usually out of file descriptors; others may be closed meanwhile.
             Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
         }
     }
 }
 
-/// Both ways until both sides have said everything.
+/// Copies in both directions until both sides are done.
 async fn carry_out((index, connection): Waiting, stream: yamux::Stream) {
     let mut stream = stream.compat();
     if stream.write_all(&[index]).await.is_err() {
@@ -115,22 +116,22 @@ async fn carry_out((index, connection): Waiting, stream: yamux::Stream) {
             let _ = stream.shutdown().await;
         }
         Some(mut connection) => {
-            // Tokens of a stream are small and should not wait for each other.
+            // Tokens of a stream are small and should not be delayed.
             let _ = connection.set_nodelay(true);
             let _ = tokio::io::copy_bidirectional(&mut connection, &mut stream).await;
         }
     }
 }
 
-/// Our end of the way out; it is closed when this is dropped.
+/// Our end of the connection; dropping it closes it.
 #[derive(Debug)]
 pub(super) struct WayOut {
     _open: DropGuard,
 }
 
 impl WayOut {
-    /// Serves what comes over the streams of a container: connections of the port with a number in its list go to
-    /// the socket with the same number. Returns when the ports are open.
+    /// Serves the streams of a container: connections of the port with an index go to the socket
+    /// with the same index. Returns when the ports are open.
     pub(super) async fn open(
         engine: &Engine,
         attached: Attached,
@@ -138,12 +139,12 @@ impl WayOut {
     ) -> Result<Self, EngineError> {
         let streams = tokio::io::join(Stdout::of(attached.output), attached.input).compat();
         let mut connection = Connection::new(streams, Config::default(), Mode::Server);
-        let failed = |reason: &str| EngineError::gone("open a way out of a container", reason);
+        let failed = |reason: &str| EngineError::gone("connect a container to the gateway", reason);
         let first = poll_fn(|context| connection.poll_next_inbound(context));
         match timeout(LONGEST_START, first).await {
             Ok(Some(Ok(_ready))) => {}
-            Ok(_) => return Err(failed("its streams were closed")),
-            Err(_) => return Err(failed("it took too long")),
+            Ok(_) => return Err(failed("the streams were closed")),
+            Err(_) => return Err(failed("the timeout was exceeded")),
         }
         let closed = CancellationToken::new();
         let serving = serve(connection, sockets.into());
@@ -160,9 +161,9 @@ impl WayOut {
     }
 }
 
-type Streams = Compat<tokio::io::Join<Stdout, super::attach::InputHalf>>;
+type CarriedStreams = Compat<tokio::io::Join<Stdout, super::attach::InputHalf>>;
 
-async fn serve(mut connection: Connection<Streams>, sockets: Arc<[PathBuf]>) {
+async fn serve(mut connection: Connection<CarriedStreams>, sockets: Arc<[PathBuf]>) {
     let mut tasks = JoinSet::new();
     loop {
         tokio::select! {
@@ -191,7 +192,7 @@ async fn carry_on(stream: yamux::Stream, sockets: Arc<[PathBuf]>) -> io::Result<
 struct Stdout {
     output: Demultiplexer<tokio::io::ReadHalf<super::attach::Connection>>,
     /// The rest of the last piece.
-    piece: Option<Piece>,
+    piece: Option<OutputPiece>,
 }
 
 impl Stdout {

@@ -1,4 +1,4 @@
-//! One container: made, filled, started as often as there are jobs for it, and removed on every way out.
+//! One container: created, filled, started once for each job, and always removed.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -22,14 +22,14 @@ use super::carry::WayOut;
 use super::engine::joined;
 use super::spec::{OwnFiles, request};
 use super::{
-    ContainerProcess, ContainerSpec, DiskLimit, Engine, EngineError, Mount, Network, Root, archive,
-    process,
+    BindMount, ContainerProcess, ContainerSpec, DiskLimit, Engine, EngineError, Network, Root,
+    archive, process,
 };
 
-/// The most bytes of a report; more is not ours.
+/// The maximum size of a report.
 const LONGEST_REPORT: u64 = 1024 * 1024;
 
-/// A container, removed with everything in it when dropped. See [`Engine::close`].
+/// A container, removed with its content when dropped. See [`Engine::close`].
 #[derive(Debug)]
 pub struct Container {
     inner: Arc<Inner>,
@@ -42,27 +42,28 @@ type Removal = JoinHandle<Result<(), EngineError>>;
 pub(super) struct Inner {
     pub(super) engine: Engine,
     pub(super) id: String,
-    mounts: Vec<Mount>,
+    mounts: Vec<BindMount>,
     disk: Option<(u64, DiskLimit)>,
     /// Job and report, on local engines.
     files: Option<TempDir>,
-    /// A container with the same volumes that is never started, on engines elsewhere: mounts are filled through it,
-    /// because a container with a read-only root takes no archive that says who owns the top of a volume.
+    /// A container with the same volumes that is never started, on remote engines: mounts are
+    /// filled through it, because a container with a read-only root does not accept an archive that
+    /// sets the owner of a volume's top directory.
     holder: Option<String>,
-    /// The container beside it that carries its connections out, on engines elsewhere.
+    /// The second container that carries its connections, on remote engines.
     carrier: Option<Box<Carrier>>,
     is_removed: AtomicBool,
-    /// A removal that has begun already.
+    /// A removal in progress.
     removal: Mutex<Option<Removal>>,
 }
 
-/// A container whose network another one shares, and what it carries.
-/// A file of a container that its image has not, or not like that.
+/// A container in the network of another one, and the connections that it carries.
+/// A file of a container that differs from its image.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileChange {
-    /// Inside the container.
+pub struct ContainerFileChange {
+    /// The path inside the container.
     pub path: String,
-    /// Whether the image has no such file.
+    /// Whether the image does not have the file.
     pub is_new: bool,
 }
 
@@ -73,7 +74,7 @@ struct Carrier {
 }
 
 impl Engine {
-    /// Makes a container and puts into it what its specification names.
+    /// Creates a container and copies the files of its specification.
     pub async fn create(&self, spec: ContainerSpec) -> Result<Container, EngineError> {
         // Completed even if the caller no longer waits: otherwise the container could not be
         // removed.
@@ -96,22 +97,24 @@ impl Container {
         self.inner.disk_limit()
     }
 
-    /// Starts a job. Files are as the one before left them; of its processes none is left.
+    /// Starts a job. Files are kept from the previous job; its processes are dead.
     pub async fn start(&self, job: Job, limits: Limits) -> Result<ContainerProcess, EngineError> {
         ContainerProcess::start(Arc::clone(&self.inner), job, limits).await
     }
 
-    /// Puts everything in a folder of this machine into a folder of the container, which must exist.
+    /// Copies the content of a directory on this machine into an existing directory of the
+    /// container.
     pub async fn upload(&self, folder: &Path, to: &str) -> Result<(), EngineError> {
         self.inner.put(archive::pack_folder(folder), to).await
     }
 
-    /// Gets everything in a folder of the container into a folder of this machine, which must exist.
+    /// Copies the content of a directory of the container into an existing directory on this
+    /// machine.
     pub async fn download(&self, from: &str, to: &Path) -> Result<(), EngineError> {
         self.inner.download(from, to).await
     }
 
-    /// Brings in our own binary again where the container has a copy of it, which processes of root can replace.
+    /// Replaces the container's copy of our own binary, which processes of root could change.
     pub async fn renew_binary(&self) -> Result<(), EngineError> {
         if self.shares_folders() {
             return Ok(());
@@ -119,33 +122,33 @@ impl Container {
         self.inner.fill().await
     }
 
-    /// The files of its image that are not the same any more, and those that are new.
-    pub async fn changes(&self) -> Result<Vec<FileChange>, EngineError> {
+    /// The changed and new files, compared with its image.
+    pub async fn changes(&self) -> Result<Vec<ContainerFileChange>, EngineError> {
         let engine = &self.inner.engine;
         let changes = engine.docker().container_changes(&self.inner.id).await;
         let changes =
             changes.map_err(|error| EngineError::of("list changed files of a container", error))?;
         let changes = changes.unwrap_or_default().into_iter();
-        let change = |change: FilesystemChange| FileChange {
+        let change = |change: FilesystemChange| ContainerFileChange {
             path: change.path,
             is_new: change.kind == ChangeType::_1,
         };
         Ok(changes.map(change).collect())
     }
 
-    /// When anything in a folder of the container was changed last, as its files say.
+    /// The newest modification time in a directory of the container.
     pub async fn newest_change(&self, folder: &str) -> Result<Option<SystemTime>, EngineError> {
         let contents = format!("{}/.", folder.trim_end_matches('/'));
         let newest = archive::newest_change(Box::pin(self.inner.get(contents))).await?;
         newest.map_err(|error| EngineError::file("read an archive of", Path::new(folder), &error))
     }
 
-    /// Whether it works on the very folders that it was given, and not on copies.
+    /// Whether it uses the given directories directly, not copies.
     pub fn shares_folders(&self) -> bool {
         self.inner.engine.is_local()
     }
 
-    /// Begins to remove it while other work goes on; [`remove`](Self::remove) waits for that.
+    /// Starts to remove it in the background; [`remove`](Self::remove) waits for that.
     pub fn dismiss(&self) {
         let mut removal = self.inner.removal();
         if removal.is_none() {
@@ -200,7 +203,7 @@ impl Inner {
         let quota = spec.disk.filter(|_| engine.has_quotas());
         let (id, quota) = match create(&engine, &spec, &own, quota).await {
             Ok(id) => (id, quota),
-            // The file system has no quotas after all.
+            // The file system does not support quotas.
             Err(error) if quota.is_some() && !error.is_gone() && !error.is_missing() => {
                 (create(&engine, &spec, &own, None).await?, None)
             }
@@ -241,12 +244,12 @@ impl Inner {
         Ok(())
     }
 
-    /// Whether its connections are carried out by another container.
+    /// Whether another container carries its connections.
     pub(super) fn is_carried(&self) -> bool {
         self.carrier.is_some()
     }
 
-    /// Copies our binary into a container whose engine does not see it.
+    /// Copies our binary into a container whose engine cannot access it.
     async fn fill(&self) -> Result<(), EngineError> {
         let binary = self.engine.binary().to_owned();
         let own = archive::pack(move |archive| {
@@ -261,12 +264,12 @@ impl Inner {
         self.put(own, "/proctor").await
     }
 
-    /// Copies mounts into a container whose engine does not see them.
+    /// Copies mounts into a container whose engine cannot access them.
     pub(super) async fn bring_in(&self) -> Result<(), EngineError> {
         for mount in self.mounts.iter().filter(|_| self.files.is_none()) {
             if mount.host.is_dir() {
-                // Docker takes no word on who owns a volume that is the very place of an archive, and podman puts
-                // what goes to `/` into the root below the volume.
+                // Docker ignores the owner of a volume that is the root of an archive, and podman
+                // extracts an archive for `/` into the root below the volume.
                 let (to, name) = if self.engine.maker().is_podman() {
                     (mount.inside.as_str(), ".")
                 } else {
@@ -282,7 +285,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Brings writable mounts back from an engine that had only copies; elsewhere they are up to date.
+    /// Copies writable mounts back from a remote engine; local ones are up to date.
     pub(super) async fn collect(&self) -> Result<(), EngineError> {
         if self.files.is_some() {
             return Ok(());
@@ -307,15 +310,15 @@ impl Inner {
         unpacked.map_err(|error| EngineError::file("unpack into", to, &error))
     }
 
-    async fn put_file(&self, mount: &Mount) -> Result<(), EngineError> {
+    async fn put_file(&self, mount: &BindMount) -> Result<(), EngineError> {
         let (folder, name) = mount.inside.rsplit_once('/').unwrap_or(("", &mount.inside));
         let file = archive::pack_file(name.to_owned(), &mount.host);
         self.put(file, &format!("{folder}/")).await
     }
 
-    /// Says what to run at the next start.
+    /// Writes the job of the next start.
     pub(super) async fn write_job(&self, job: &Job) -> Result<(), EngineError> {
-        let job = serde_json::to_vec(job).expect("a job is plain data");
+        let job = serde_json::to_vec(job).expect("a job can be serialized");
         let Some(files) = &self.files else {
             let archive = archive::pack(move |archive| {
                 let mut head = header(job.len() as u64, 0o644);
@@ -328,7 +331,7 @@ impl Inner {
             let path = files.path().join("job/job.json");
             std::fs::write(&path, &job)?;
             platform::set_mode(&path, 0o644)?;
-            // Not replaced, because the container has this very file.
+            // Not replaced, because the container has mounted this file.
             std::fs::write(files.path().join("report.json"), "")
         };
         write().map_err(|error| EngineError::file("write a job into", files.path(), &error))
@@ -347,7 +350,7 @@ impl Inner {
             let folder = folder
                 .map_err(|error| EngineError::file("write to", self.engine.scratch(), &error))?;
             let archive = Box::pin(self.get(REPORT_FILE.to_owned()));
-            // Any other data than a report counts as none.
+            // Other data than a report is ignored.
             let _ = archive::unpack(archive, folder.path()).await?;
             std::fs::read(folder.path().join("report.json")).unwrap_or_default()
         };
@@ -358,7 +361,7 @@ impl Inner {
         self.removal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The limit that we have to watch ourselves.
+    /// The disk limit that Proctor itself has to enforce.
     pub(super) fn watched_disk(&self) -> Option<u64> {
         let (limit, by) = self.disk?;
         (by == DiskLimit::Watched).then_some(limit)
@@ -369,7 +372,7 @@ impl Inner {
         self.disk.map(|(_, by)| by)
     }
 
-    /// Folders of this machine that the container can write to.
+    /// Directories of this machine that the container can write to.
     pub(super) fn writable_mounts(&self) -> Vec<PathBuf> {
         let writable = self.mounts.iter().filter(|mount| !mount.read_only);
         writable
@@ -398,7 +401,8 @@ impl Inner {
 }
 
 impl Carrier {
-    /// A container of the same image and network as `spec` that carries its relays to sockets in this folder.
+    /// Creates a container of the same image and network as `spec` that carries its relays to
+    /// sockets in this directory.
     async fn make(
         engine: &Engine,
         spec: &ContainerSpec,
@@ -443,7 +447,7 @@ impl Drop for Inner {
         let holder = self.holder.take();
         let files = self.files.take();
         self.engine.later(async move {
-            // The sweep of a later run finds what could not be removed.
+            // A later run removes what could not be removed.
             let _ = engine.remove_container(&id).await;
             if let Some(holder) = holder {
                 let _ = engine.remove_container(&holder).await;
@@ -464,8 +468,7 @@ async fn create(
         return Err(EngineError::Refused {
             doing: "limit a container".to_owned(),
             status: 0,
-            message: "it runs as a user, who has no say over control groups of version 1"
-                .to_owned(),
+            message: "it is rootless and cannot use cgroups of version 1".to_owned(),
         });
     }
     let mut body = request(spec, own, quota);
@@ -490,7 +493,7 @@ async fn create(
     }
 }
 
-/// A container with the volumes of another one, for their files only.
+/// A container with the volumes of another one, for access to their files.
 fn holder(image: &str, labels: BTreeMap<String, String>, of: &str) -> ContainerCreateBody {
     ContainerCreateBody {
         image: Some(image.to_owned()),

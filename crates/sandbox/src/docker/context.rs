@@ -1,4 +1,4 @@
-//! A build context: which files of a folder go to the engine, and what they amount to.
+//! A build context: the files of a directory that are sent to the engine, and their digest.
 
 use std::fs::Metadata;
 use std::io::{self, Read};
@@ -10,18 +10,18 @@ use proctor_record::{
 };
 use sha2::{Digest, Sha256};
 
-/// The files of a build context, in order of their names.
+/// The files of a build context, sorted by name.
 #[derive(Debug)]
 pub(super) struct Files {
     root: PathBuf,
     /// Relative to the root, with `/` between parts.
     paths: Vec<String>,
-    /// A file with another text than on disk.
+    /// A file with replaced text.
     replaced: Option<(String, String)>,
 }
 
 impl Files {
-    /// Everything in `root` that its `.dockerignore` leaves, and `dockerfile` in any case.
+    /// All files in `root` that its `.dockerignore` does not exclude, and `dockerfile` in any case.
     pub(super) fn find(root: &Path, dockerfile: &str) -> io::Result<Self> {
         let ignored = Ignore::read(&root.join(".dockerignore"), IgnoreSyntax::Docker)?;
         let mut paths = Vec::new();
@@ -35,7 +35,7 @@ impl Files {
                     "" => name.to_owned(),
                     folder => format!("{folder}/{name}"),
                 };
-                // An exception may bring back something inside a folder that is left out.
+                // An exception may include files of an excluded folder.
                 let is_folder = entry.file_type()?.is_dir();
                 let is_left_out = path != dockerfile && ignored.has(&path);
                 if is_folder && (!is_left_out || ignored.has_exceptions()) {
@@ -54,12 +54,12 @@ impl Files {
         })
     }
 
-    /// Puts a text in the place of what is in a file.
+    /// Replaces the text of a file.
     pub(super) fn replace(&mut self, path: String, text: String) {
         self.replaced = Some((path, text));
     }
 
-    /// The text that stands in the place of this file's.
+    /// The replaced text of this file.
     fn other_text(&self, path: &str) -> Option<&str> {
         let (replaced, text) = self.replaced.as_ref()?;
         (replaced == path).then_some(text)
@@ -92,7 +92,7 @@ impl Files {
         Ok(())
     }
 
-    /// Appends them all to an archive, owned by root.
+    /// Appends all files to an archive, owned by root.
     pub(super) fn pack<W: io::Write>(&self, archive: &mut tar::Builder<W>) -> io::Result<()> {
         for path in &self.paths {
             let (full, data) = self.look(path)?;
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_digest_sees_contents_and_modes_but_not_times() {
+    fn digest_depends_on_contents_and_modes_but_not_times() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a");
         let digest = || {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dockerfile_goes_along_even_if_it_is_left_out() {
+    fn dockerfile_is_sent_even_if_it_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["Dockerfile", "a"] {
             std::fs::write(folder.path().join(name), "").unwrap();

@@ -1,4 +1,5 @@
-//! The context that the `docker` program uses: Docker Desktop and its kin say there where their engine is.
+//! The current context of the `docker` program: Docker Desktop and similar products store their
+//! engine's address there.
 
 use std::path::Path;
 
@@ -6,8 +7,8 @@ use proctor_record::fs::hex;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// The address of the engine that is in use, as `docker` keeps it in its folder; `None` when nothing is kept there.
-/// `named` is a context that is asked for.
+/// The address of the current engine in the directory of `docker`; `None` if there is none. `named`
+/// selects a context.
 pub(super) fn engine_in_use(folder: &Path, named: Option<&str>) -> Option<String> {
     let read = |path: &Path| -> Option<Value> {
         let bytes = std::fs::read(path).ok()?;
@@ -31,13 +32,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_engine_of_the_context_in_use_is_found() {
+    fn engine_of_the_current_context_is_found() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path();
         assert_eq!(engine_in_use(folder, None), None);
         let config = r#"{"currentContext": "desktop-linux"}"#;
         std::fs::write(folder.join("config.json"), config).unwrap();
-        assert_eq!(engine_in_use(folder, None), None, "it was removed");
+        assert_eq!(engine_in_use(folder, None), None, "the context was removed");
         // The name of `docker` for the directory of this context.
         let name = "fe9c6bd7a66301f49ca9b6a70b217107cd1284598bfc254700c989b916da791e";
         let about = folder.join("contexts/meta").join(name);

@@ -1,4 +1,4 @@
-//! How much a container has written, for engines that set no bound themselves.
+//! The number of bytes that a container has written, for engines without quotas.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use tokio::time::{Instant, sleep};
 
 use super::container::Inner;
 
-/// The shortest and the longest pause between two looks.
+/// The minimum and maximum interval between measurements.
 const SHORTEST: Duration = Duration::from_millis(250);
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// Looking takes at most one part in so many of the time.
+/// The fraction of the time for measurements is at most 1/SHARE.
 const SHARE: u32 = 20;
 
 /// The enforcement of a container's disk limit.
@@ -22,12 +22,12 @@ const SHARE: u32 = 20;
 pub enum DiskLimit {
     /// The engine: writing fails.
     Engine,
-    /// We do: the container is ended soon after.
+    /// Proctor: the container is ended soon after.
     Watched,
 }
 
 impl DiskLimit {
-    /// The word used in records.
+    /// The name in records.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Engine => "engine",
@@ -36,7 +36,7 @@ impl DiskLimit {
     }
 }
 
-/// Waits until a container has written more than `limit`, and says how much.
+/// Waits until a container has written more than `limit`. Returns the size.
 pub(super) async fn exceeded(container: Arc<Inner>, limit: u64) -> u64 {
     loop {
         let began = Instant::now();
@@ -44,7 +44,7 @@ pub(super) async fn exceeded(container: Arc<Inner>, limit: u64) -> u64 {
         if used > limit {
             return used;
         }
-        // A tree of many files takes long to measure.
+        // Measuring many files takes long.
         let pause = began.elapsed() * SHARE;
         sleep(pause.clamp(SHORTEST, LONGEST)).await;
     }
@@ -55,11 +55,11 @@ async fn used(container: &Inner) -> u64 {
     let folders = container.writable_mounts();
     let measure = move || folders.iter().map(|folder| size(folder)).sum::<u64>();
     let mounted = tokio::task::spawn_blocking(measure).await.unwrap_or(0);
-    // An engine that is gone shows elsewhere.
+    // A lost engine is reported elsewhere.
     layer.unwrap_or(0) + mounted
 }
 
-/// The bytes on disk of everything below a folder; what vanishes meanwhile is not counted.
+/// The bytes on disk of all files below a directory; disappearing files are not counted.
 fn size(folder: &Path) -> u64 {
     let mut total = 0;
     let mut linked = HashSet::new();
@@ -79,13 +79,13 @@ fn size(folder: &Path) -> u64 {
     total
 }
 
-// Nowhere else do engines write to folders of ours.
+// Only on Linux engines write to our directories.
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_file_with_two_names_counts_once() {
+    fn hard_links_are_counted_once() {
         let folder = tempfile::tempdir().unwrap();
         let sub = folder.path().join("sub");
         std::fs::create_dir(&sub).unwrap();

@@ -1,4 +1,4 @@
-//! A Docker engine: how it is reached, what it can do, and what is left there of runs that are dead.
+//! A Docker engine: its connection, its capabilities, and the removal of leftovers of dead runs.
 
 use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
@@ -19,84 +19,84 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio_util::task::TaskTracker;
 
 use super::binary::Binary;
-use super::served::{Served, Server};
+use super::served::{ServedAddress, ServingProgram};
 use super::tunnel::Destination;
 use super::{Address, EngineError, look, podman, tunnel};
 
-/// The label that says to which run a container, network or volume belongs.
+/// The label with the run of a container, network or volume.
 pub const RUN_LABEL: &str = "proctor.run";
 
 const PODMAN: &str = "podman";
 
-/// An engine that does not answer for so long is dead.
+/// The timeout after which an engine is considered dead.
 const PING: Duration = Duration::from_secs(10);
-/// The longest an engine may take to begin its answer, in seconds.
+/// The timeout for the start of a response, in seconds.
 pub(super) const ANSWER: u64 = 120;
-/// The same where it answers only when it has all that it is sent: images, contexts of builds, workspaces.
+/// The timeout for requests with large uploads: images, build contexts, workspaces.
 const TRANSFER: Duration = Duration::from_hours(1);
-/// The longest it may take to its first answer of all.
+/// The timeout of the first request.
 const FIRST_ANSWER: Duration = Duration::from_secs(30);
 
-/// How an engine is reached.
+/// The connection options of an engine.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
-    /// Where it listens.
+    /// The address.
     pub address: Address,
-    /// The static binary that is the first process of containers: ours.
+    /// The static binary that is the first process of containers: Proctor itself.
     pub binary: PathBuf,
-    /// A folder for the small files that containers are given; short-lived ones are made in it.
+    /// A directory for small temporary files of containers.
     pub scratch: PathBuf,
-    /// The owner of the `ssh` of remote engines, and of a started podman.
+    /// The owner of the `ssh` process of remote engines, and of a started podman.
     pub supervisor: Supervisor,
-    /// The environment of these.
+    /// The environment of these processes.
     pub env: Vec<(String, String)>,
 }
 
-/// A Docker engine. Clones are the same one.
+/// A Docker engine. Clones share the connection.
 #[derive(Clone, Debug)]
 pub struct Engine {
-    shared: Arc<Shared>,
+    shared: Arc<EngineState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct EngineState {
     docker: Docker,
-    /// The message for users.
+    /// The address for messages.
     address: Address,
-    /// Where the socket is, be it the end of a tunnel.
+    /// The address of the socket, possibly the end of a tunnel.
     socket: Address,
     binary: Binary,
     scratch: PathBuf,
     tasks: TaskTracker,
-    /// Volumes that are known to hold what they are to hold.
+    /// Volumes that are known to be complete.
     filled: Mutex<BTreeSet<String>>,
     has_quotas: bool,
     capacity: Capacity,
-    /// Whether something could not be removed.
+    /// Whether a removal failed.
     has_lost: AtomicBool,
     maker: Maker,
-    /// Whether it is a user's podman.
+    /// Whether it is rootless podman.
     is_rootless: bool,
-    /// Whether containers have control groups of their own.
+    /// Whether containers have their own cgroups.
     has_groups: bool,
-    _served: Option<Served>,
+    _served: Option<ServedAddress>,
 }
 
 /// The resources of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
-    /// Processors; at least one.
+    /// CPUs; at least one.
     pub processors: u64,
     /// Bytes of memory.
     pub memory: u64,
 }
 
-/// Which engine it is, as records say it.
+/// The product and version of an engine, for records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Maker {
     /// `docker` or `podman`.
     pub name: String,
-    /// Its version, in its own words.
+    /// Its version, as reported by the engine.
     pub version: String,
 }
 
@@ -121,14 +121,14 @@ pub struct Swept {
 }
 
 impl Maker {
-    /// Whether it is podman, which does some things in its own way.
+    /// Whether it is podman, which behaves differently in some cases.
     pub(super) fn is_podman(&self) -> bool {
         self.name == PODMAN
     }
 }
 
 impl Engine {
-    /// Connects, agrees on a version, and learns what the engine can do.
+    /// Connects, negotiates a version, and queries the engine's capabilities.
     pub async fn connect(options: &EngineOptions) -> Result<Self, EngineError> {
         let tasks = TaskTracker::new();
         let (socket, served) = reach(options).await?;
@@ -152,7 +152,7 @@ impl Engine {
         let negotiated = tokio::time::timeout(FIRST_ANSWER, docker.negotiate_version());
         let negotiated = negotiated.await.map_err(|_| EngineError::Unreachable {
             address: options.address.to_string(),
-            reason: format!("it gave no answer within {} s", FIRST_ANSWER.as_secs()),
+            reason: format!("no answer within {} s", FIRST_ANSWER.as_secs()),
         });
         let docker = negotiated?.map_err(unreachable)?;
         let info = docker.info().await.map_err(unreachable)?;
@@ -166,7 +166,7 @@ impl Engine {
         let maker = maker(docker.version().await.map_err(unreachable)?);
         let is_rootless = maker.is_podman() && look::is_rootless(&docker, &socket).await?;
         Ok(Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(EngineState {
                 filled: Mutex::default(),
                 has_quotas: has_quotas(&info),
                 has_groups: has_groups(&info, is_rootless),
@@ -185,17 +185,17 @@ impl Engine {
         })
     }
 
-    /// Whether it sees the files of this machine.
+    /// Whether it can access the files of this machine.
     pub fn is_local(&self) -> bool {
         self.shared.address.is_local()
     }
 
-    /// Where it listens.
+    /// The address.
     pub fn address(&self) -> &Address {
         &self.shared.address
     }
 
-    /// Which engine it is.
+    /// The product and version.
     pub fn maker(&self) -> &Maker {
         &self.shared.maker
     }
@@ -211,15 +211,16 @@ impl Engine {
         matches!(asked, Ok(Ok(_)))
     }
 
-    /// Waits for clean-up that is still under way. Without it, what was dropped last may stay until a sweep.
+    /// Waits for clean-up in progress. Otherwise resources that were dropped last may remain until
+    /// a sweep.
     pub async fn close(&self) {
         self.shared.tasks.close();
         self.shared.tasks.wait().await;
         self.shared.tasks.reopen();
     }
 
-    /// Removes what runs left behind of which `is_alive` says that they are dead. A container is killed with all
-    /// its processes.
+    /// Removes the resources of runs that are dead according to `is_alive`. Containers are killed
+    /// with all processes.
     pub async fn sweep(&self, is_alive: impl Fn(&str) -> bool) -> Result<Swept, EngineError> {
         let failed = |error| EngineError::of("sweep", error);
         let ours = || {
@@ -263,7 +264,7 @@ impl Engine {
         Ok(swept)
     }
 
-    /// Kills and removes a container with its unnamed volumes; one that is gone already is fine.
+    /// Kills and removes a container with its anonymous volumes, if it exists.
     pub(super) async fn remove_container(&self, id: &str) -> Result<(), EngineError> {
         let options = RemoveContainerOptions {
             force: true,
@@ -283,12 +284,13 @@ impl Engine {
         removed
     }
 
-    /// Whether something could not be removed, as when the engine was away for a while. A sweep finds it.
+    /// Whether a removal failed, for example because the engine was unavailable. A sweep finds the
+    /// leftovers.
     pub fn has_lost(&self) -> bool {
         self.shared.has_lost.load(Ordering::Relaxed)
     }
 
-    /// The names of volumes that were filled, to be held while one is.
+    /// The names of filled volumes; locked while one is filled.
     pub(super) fn filled(&self) -> &Mutex<BTreeSet<String>> {
         &self.shared.filled
     }
@@ -297,12 +299,12 @@ impl Engine {
         &self.shared.docker
     }
 
-    /// The same for what takes long to send.
+    /// A client with the timeout for large uploads.
     pub(super) fn patient(&self) -> Docker {
         self.docker().clone().with_timeout(TRANSFER)
     }
 
-    /// Where connections of our own go to.
+    /// The address for our own connections.
     pub(super) fn socket(&self) -> &Address {
         &self.shared.socket
     }
@@ -322,18 +324,18 @@ impl Engine {
         keeps.then(|| "keep-id".to_owned())
     }
 
-    /// Whether containers have control groups of their own. Without, limits would be taken and not heeded, and what the
-    /// kernel counts is that of the whole machine.
+    /// Whether containers have their own cgroups. Otherwise limits would have no effect, and the
+    /// kernel's counters would be those of the whole machine.
     pub(super) fn has_groups(&self) -> bool {
         self.shared.has_groups
     }
 
-    /// Whether the engine itself can bound what a container writes.
+    /// Whether the engine itself can limit the disk usage of a container.
     pub(super) fn has_quotas(&self) -> bool {
         self.shared.has_quotas
     }
 
-    /// Does something to its end even if the caller stops waiting for it.
+    /// Completes work even if the caller no longer waits.
     pub(super) async fn finish<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, EngineError>> + Send + 'static,
@@ -349,7 +351,7 @@ impl Engine {
         self.shared.tasks.spawn(work)
     }
 
-    /// Does work in the background; [`close`](Self::close) waits for it.
+    /// Runs work in the background; [`close`](Self::close) waits for it.
     pub(super) fn later(&self, work: impl Future<Output = ()> + Send + 'static) {
         if tokio::runtime::Handle::try_current().is_ok() {
             self.shared.tasks.spawn(work);
@@ -357,9 +359,9 @@ impl Engine {
     }
 }
 
-/// Where the engine's socket is, and what serves it if that is ours.
-async fn reach(options: &EngineOptions) -> Result<(Address, Option<Served>), EngineError> {
-    let server = Server {
+/// The address of the engine's socket, and the program that serves it if it is ours.
+async fn reach(options: &EngineOptions) -> Result<(Address, Option<ServedAddress>), EngineError> {
+    let server = ServingProgram {
         supervisor: &options.supervisor,
         env: &options.env,
         address: options.address.to_string(),
@@ -383,7 +385,7 @@ async fn reach(options: &EngineOptions) -> Result<(Address, Option<Served>), Eng
     Ok((kept.address(), Some(kept)))
 }
 
-/// Podman says who it is in the first of its components.
+/// The product and version. Podman is the first of its components.
 fn maker(version: bollard::models::SystemVersion) -> Maker {
     let parts = version.components.unwrap_or_default();
     let is_podman = parts.iter().any(|part| part.name.starts_with("Podman"));
@@ -420,8 +422,8 @@ fn has_groups(info: &SystemInfo, is_rootless: bool) -> bool {
     info.cgroup_driver != Some(SystemInfoCgroupDriverEnum::NONE) && (!is_rootless || is_new)
 }
 
-/// Overlay file systems have quotas only on XFS that was mounted for it, of which the engine does not tell: a
-/// container that is refused then is tried again without.
+/// Whether the engine may support quotas. Overlay file systems have them only on XFS with a mount
+/// option that the engine does not report: a refused container is retried without.
 fn has_quotas(info: &SystemInfo) -> bool {
     let status = info.driver_status.iter().flatten();
     let mut backing =

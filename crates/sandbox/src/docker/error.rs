@@ -1,4 +1,4 @@
-//! Errors between Proctor and an engine. They say nothing about an agent.
+//! Errors between Proctor and an engine. They are infrastructure failures.
 
 use std::io;
 use std::path::Path;
@@ -6,64 +6,64 @@ use std::path::Path;
 use proctor_process::JobFailure;
 use proctor_record::error_chain::root;
 
-/// The images whose Dockerfiles come with Proctor.
+/// The images whose Dockerfiles are part of Proctor.
 pub const SHIPPED: [&str; 2] = ["claude-code", "aider"];
 
 /// Why an engine request failed. Sources are kept as text, so that an error can be cloned.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum EngineError {
-    /// The address is not one.
-    #[error("{address:?} is no address of an engine: {reason}")]
+    /// The address is invalid.
+    #[error("invalid engine address {address:?}: {reason}")]
     Address {
-        /// As given.
+        /// The address.
         address: String,
         /// The expected value.
         reason: String,
     },
     /// There is no response.
-    #[error("no Docker engine answers at {address}: {reason}")]
+    #[error("no Docker engine at {address}: {reason}")]
     Unreachable {
-        /// Where it was looked for.
+        /// The address.
         address: String,
         /// The error of the operating system.
         reason: String,
     },
     /// The engine disappeared, was restarted, or stopped a container without a request.
-    #[error("the Docker engine went away ({doing}): {reason}")]
+    #[error("lost connection to the Docker engine ({doing}): {reason}")]
     Gone {
         /// The operation.
         doing: String,
-        /// How it showed.
+        /// The error.
         reason: String,
     },
-    /// The engine said no.
+    /// The engine refused a request.
     #[error("the Docker engine refused ({doing}): {message}")]
     Refused {
         /// The operation.
         doing: String,
-        /// The status of its answer; 0 if it had none.
+        /// The status of its response; 0 if there was none.
         status: u16,
-        /// In its words.
+        /// The engine's message.
         message: String,
     },
-    /// There is no such image.
-    #[error("image {image:?} is not on the engine")]
+    /// The image does not exist.
+    #[error("image {image:?} not found on the engine")]
     ImageMissing {
         /// Its name.
         image: String,
     },
     /// An image could not be built.
-    #[error("image {tag} could not be built: {message}")]
+    #[error("cannot build image {tag}: {message}")]
     Build {
         /// The requested name.
         tag: String,
-        /// In the engine's words.
+        /// The engine's message.
         message: String,
     },
     /// The first process could not start the job.
     #[error(transparent)]
     NotStarted(#[from] JobFailure),
-    /// Our binary cannot run in a container that lacks our C library.
+    /// Our binary is not static and cannot run in a container without our C library.
     #[error(
         "{path} is not a static program: build it with `cargo build` in its own repository, or with RUSTFLAGS='-C target-feature=+crt-static' and --target"
     )]
@@ -71,35 +71,35 @@ pub enum EngineError {
         /// The binary.
         path: String,
     },
-    /// There is no Linux binary of ours.
+    /// The Linux binary of Proctor is missing.
     #[error(
-        "containers need Proctor's Linux program, which is not at {path}: it comes with the release archive; put it there, or say in PROCTOR_LINUX_BINARY where it is"
+        "containers require Proctor's Linux program, which is missing at {path}: it is part of the release archive; put it there, or set PROCTOR_LINUX_BINARY where it is"
     )]
     NoLinuxBinary {
-        /// Where it was looked for.
+        /// The searched path.
         path: String,
     },
-    /// The engine runs the other kind of containers.
+    /// The engine runs Windows containers.
     #[error(
         "the Docker engine at {address} runs Windows containers: switch it to Linux containers"
     )]
     WindowsContainers {
-        /// Where it is.
+        /// The address.
         address: String,
     },
-    /// A file of this machine.
+    /// A file operation on this machine failed.
     #[error("cannot {doing} {path}: {reason}")]
     File {
         /// The operation.
         doing: String,
-        /// Which one.
+        /// The path.
         path: String,
         /// The error of the operating system.
         reason: String,
     },
 }
 
-/// The image that `proctor image build` makes under this name, with any registry and tag.
+/// The image of `proctor image build` with this name, with any registry and tag.
 fn shipped(image: &str) -> Option<&'static str> {
     let name = image.split('@').next().unwrap_or_default();
     let name = name.rsplit('/').next().unwrap_or_default();
@@ -108,7 +108,7 @@ fn shipped(image: &str) -> Option<&'static str> {
 }
 
 impl EngineError {
-    /// Whether this is about the engine itself, so that another attempt may go well.
+    /// Whether this is about the engine itself, so that a retry may succeed.
     pub fn is_gone(&self) -> bool {
         matches!(self, Self::Gone { .. } | Self::Unreachable { .. })
     }
@@ -116,18 +116,18 @@ impl EngineError {
     /// A suggestion for the user.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Unreachable { .. } => Some("start it, or say in DOCKER_HOST or the suite's `hosts` where there is one; `proctor doctor` tells what is there".to_owned()),
+            Self::Unreachable { .. } => Some("start it, or set its address in DOCKER_HOST or the suite's `hosts`; `proctor doctor` tells what is there".to_owned()),
             Self::ImageMissing { image } => Some(match shipped(image) {
                 Some(name) => format!("build it: proctor image build {name} --tag {image}"),
                 None => format!(
-                    "images are not pulled: build it, or run `docker pull {image}`, or name another one under `sandbox.images`"
+                    "images are not pulled automatically: build it, run `docker pull {image}`, or replace it under `sandbox.images`"
                 ),
             }),
             _ => None,
         }
     }
 
-    /// Whether the engine does not know what was asked for.
+    /// Whether the requested object does not exist.
     pub(super) fn is_missing(&self) -> bool {
         matches!(
             self,
@@ -142,7 +142,7 @@ impl EngineError {
         }
     }
 
-    /// The meaning of bollard's error.
+    /// Converts bollard's error.
     pub(super) fn of(doing: &str, error: bollard::errors::Error) -> Self {
         use bollard::errors::Error;
         let refused = |status, message| Self::Refused {
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_image_of_ours_is_named_with_the_command_that_builds_it() {
+    fn hint_for_a_missing_image_has_the_build_command() {
         for (image, expect) in [
             (
                 "thunderdome/claude-code:latest",

@@ -1,4 +1,4 @@
-//! Images that an engine has.
+//! Images of an engine.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -13,19 +13,19 @@ use proctor_process::Readiness;
 
 use super::{Engine, EngineError};
 
-/// Parts of an image that are on their way at the same time.
+/// The number of image parts that are transferred concurrently.
 const IN_FLIGHT: usize = 16;
 
 /// An image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Image {
-    /// Its id, which says what is in it.
+    /// The id, which identifies its content.
     pub id: String,
-    /// `name@sha256:…` if it came from, or went to, a registry.
+    /// `name@sha256:…` if it has a registry digest.
     pub digest: Option<String>,
     /// Its environment.
     pub env: BTreeMap<String, String>,
-    /// Its working directory; `/` if it names none.
+    /// The working directory; `/` by default.
     pub workdir: String,
     /// Its user, as written.
     pub user: Option<String>,
@@ -40,7 +40,7 @@ pub struct Image {
 }
 
 impl Engine {
-    /// An image that the engine has; nothing is pulled.
+    /// An image of the engine; nothing is pulled.
     pub async fn image(&self, name: &str) -> Result<Image, EngineError> {
         let image = self.docker().inspect_image(name).await;
         match image.map_err(|error| EngineError::of("look at an image", error)) {
@@ -54,7 +54,7 @@ impl Engine {
 }
 
 impl Engine {
-    /// Gives an image a name of its own, with the tag `latest` unless it has another.
+    /// Adds a name to an image, with the tag `latest` by default.
     pub async fn name(&self, image: &Image, name: &str) -> Result<(), EngineError> {
         let (repo, tag) = with_tag(name);
         let options = TagImageOptions {
@@ -67,13 +67,13 @@ impl Engine {
 }
 
 impl Engine {
-    /// Sends an image to another engine, as it comes: it is never whole in memory or on our disk.
+    /// Streams an image to another engine: it is never completely in memory or on our disk.
     pub async fn send_image(&self, name: &str, to: &Engine) -> Result<Image, EngineError> {
         let (sender, receiver) = mpsc::channel(IN_FLIGHT);
         let export = async {
             let mut parts = pin!(self.docker().export_image(name));
             while let Some(part) = parts.next().await {
-                // The receiver has reported why it stopped.
+                // The receiver has already reported its error.
                 if sender.send(part).await.is_err() {
                     break;
                 }
@@ -96,7 +96,7 @@ impl Engine {
             Ok::<(), EngineError>(())
         };
         tokio::pin!(import);
-        // A receiver that stops does not wait for the rest.
+        // A receiver that stops ends the transfer.
         tokio::select! {
             imported = &mut import => imported?,
             () = export => import.await?,
@@ -105,7 +105,7 @@ impl Engine {
     }
 }
 
-/// A name and its tag. The colon of a registry's port is before a slash.
+/// A name and its tag. The colon of a registry's port precedes a slash.
 pub fn with_tag(name: &str) -> (&str, &str) {
     match name.rsplit_once(':') {
         Some((repo, tag)) if !tag.contains('/') => (repo, tag),
@@ -135,7 +135,7 @@ impl Image {
     }
 }
 
-/// An image's `HEALTHCHECK`, with the engines' default values.
+/// An image's `HEALTHCHECK`, with the engine's defaults.
 fn readiness(check: HealthConfig) -> Option<Readiness> {
     let mut test = check.test?.into_iter();
     let argv: Vec<String> = match test.next()?.as_str() {
@@ -155,7 +155,7 @@ fn readiness(check: HealthConfig) -> Option<Readiness> {
     let retries = check.retries.and_then(|retries| retries.try_into().ok());
     (!argv.is_empty()).then(|| Readiness {
         argv,
-        // The engine waits before the first try; we try at once, and then more often.
+        // The engine waits before the first check; Proctor checks at once, and more often.
         interval: nanos(check.interval, 30).min(Duration::from_secs(5)),
         timeout: nanos(check.timeout, 30),
         start_period: nanos(check.start_period, 0),
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tag_is_what_follows_the_last_colon_behind_the_last_slash() {
+    fn tag_follows_the_last_colon_after_the_last_slash() {
         for (name, expect) in [
             ("a", ("a", "latest")),
             ("a/b:1", ("a/b", "1")),

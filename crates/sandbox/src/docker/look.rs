@@ -1,5 +1,5 @@
-//! The state of containers, requested without bollard, which refuses a whole response for one
-//! unknown word; podman has other states.
+//! The state of containers, queried without bollard, which rejects a whole response for one unknown
+//! word; podman has other states.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,16 +15,16 @@ use serde::de::DeserializeOwned;
 
 use super::{Address, Engine, EngineError, RUN_LABEL, attach};
 
-/// The most bytes of an answer.
+/// The maximum size of a response.
 const LONGEST: usize = 64 * 1024 * 1024;
 
-/// The longest an engine may take for one.
+/// The timeout of a request.
 const ANSWER: Duration = Duration::from_mins(2);
 
 /// A container in a list.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(super) struct Listed {
+pub(super) struct ListedContainer {
     pub(super) id: String,
     pub(super) labels: Option<HashMap<String, String>>,
 }
@@ -32,13 +32,13 @@ pub(super) struct Listed {
 /// A container.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Seen {
+struct InspectedContainer {
     size_rw: Option<i64>,
-    state: Option<State>,
+    state: Option<ContainerState>,
 }
 
 #[derive(Debug, Deserialize)]
-struct State {
+struct ContainerState {
     #[serde(rename = "OOMKilled")]
     oom_killed: Option<bool>,
 }
@@ -58,24 +58,24 @@ struct Refusal {
 
 impl Engine {
     /// The containers of all runs, in any state.
-    pub(super) async fn containers_of_runs(&self) -> Result<Vec<Listed>, EngineError> {
+    pub(super) async fn containers_of_runs(&self) -> Result<Vec<ListedContainer>, EngineError> {
         // {"label":["…"]}
         let filters = format!("%7B%22label%22%3A%5B%22{RUN_LABEL}%22%5D%7D");
         let path = format!("/containers/json?all=true&filters={filters}");
         self.ask("list containers", &path).await
     }
 
-    /// Whether a container ended for want of memory.
+    /// Whether a container ended because memory ran out.
     pub(super) async fn is_out_of_memory(&self, id: &str) -> Result<bool, EngineError> {
         let path = format!("/containers/{id}/json");
-        let seen: Seen = self.ask("look at a container", &path).await?;
+        let seen: InspectedContainer = self.ask("look at a container", &path).await?;
         Ok(seen.state.and_then(|state| state.oom_killed) == Some(true))
     }
 
-    /// How many bytes a container has written to its own layer.
+    /// The number of bytes in a container's own layer.
     pub(super) async fn layer_bytes(&self, id: &str) -> Result<u64, EngineError> {
         let path = format!("/containers/{id}/json?size=true");
-        let seen: Seen = self.ask("measure a container", &path).await?;
+        let seen: InspectedContainer = self.ask("measure a container", &path).await?;
         Ok(u64::try_from(seen.size_rw.unwrap_or(0)).unwrap_or(0))
     }
 
@@ -84,7 +84,7 @@ impl Engine {
     }
 }
 
-/// Whether podman runs as a user; other engines do not say it in this way.
+/// Whether podman is rootless; other engines do not report it this way.
 pub(super) async fn is_rootless(docker: &Docker, socket: &Address) -> Result<bool, EngineError> {
     let info: Info = ask(docker, socket, "look at the engine", "/info").await?;
     Ok(info.rootless == Some(true))
@@ -124,7 +124,7 @@ async fn get(
     let (mut sender, driver) = http1::handshake(TokioIo::new(connection)).await?;
     let request = Request::get(path).header("Host", "docker");
     let request = request.body(Empty::<Bytes>::new())?;
-    // The connection ends when all senders are gone, which is when the response has been read.
+    // The connection ends when all senders are dropped, after the response is read.
     let exchange = async move {
         let answer = sender.send_request(request).await?;
         let status = answer.status();

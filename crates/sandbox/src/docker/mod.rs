@@ -1,7 +1,8 @@
 //! Docker: images, and containers that run one job at a time.
 //!
-//! Our own binary is the first process of every container (`docs/dev/design/docker.md` says why), so that nothing is
-//! ever executed into a running one: a job is a start, and the end of a job is the end of all its processes.
+//! Our own binary is the first process of every container (see `docs/dev/design/docker.md`), so
+//! that nothing is executed into a running one: a job is a start, and the end of a job is the end
+//! of all its processes.
 
 mod address;
 mod archive;
@@ -29,11 +30,11 @@ mod without_modes;
 pub use address::Address;
 pub use build::BuildSpec;
 pub use carry::{CARRY, carry};
-pub use container::{Container, FileChange};
+pub use container::{Container, ContainerFileChange};
 pub use disk::DiskLimit;
 pub use engine::{Capacity, Engine, EngineOptions, Maker, RUN_LABEL, Swept};
 pub use error::{EngineError, SHIPPED};
 pub use image::{Image, with_tag};
 pub use network::InternalNetwork;
-pub use process::{ContainerProcess, Facts};
-pub use spec::{BINARY, ContainerSpec, Hardening, Mount, Network, Root, Tmpfs};
+pub use process::{ContainerProcess, JobFacts};
+pub use spec::{BINARY, BindMount, ContainerSpec, Hardening, Network, Root, Tmpfs};

@@ -1,4 +1,4 @@
-//! Networks that lead nowhere but to their own bridge.
+//! Networks without access beyond their own bridge.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::{Engine, EngineError};
 
-/// A network without a way out, removed when dropped.
+/// A network without external access, removed when dropped.
 #[derive(Debug)]
 pub struct InternalNetwork {
     engine: Engine,
@@ -63,7 +63,7 @@ impl Drop for InternalNetwork {
     fn drop(&mut self) {
         let (engine, name) = (self.engine.clone(), std::mem::take(&mut self.name));
         self.engine.later(async move {
-            // The sweep of a later run finds what could not be removed.
+            // A later run removes what could not be removed.
             let _ = engine.docker().remove_network(&name).await;
         });
     }

@@ -1,11 +1,11 @@
-//! podman, which serves Docker's API: its sockets, and how it is started if there is no listener.
+//! podman, which serves Docker's API: its sockets, and how it is started without a listener.
 
 use std::path::{Path, PathBuf};
 
 use proctor_process::Command;
 use proctor_record::platform;
 
-use super::served::{Served, Server};
+use super::served::{ServedAddress, ServingProgram};
 use super::{Address, EngineError};
 use crate::host::Host;
 
@@ -16,7 +16,7 @@ const SOCKET: &str = "/run/podman/podman.sock";
 /// The podman engine of this machine: at a socket with a listener, else one that is started for the
 /// run if the program is installed.
 pub(super) fn find(host: &Host) -> Option<Address> {
-    // Elsewhere than on Linux the program only talks to a service on a machine of its own, which has a context.
+    // On other systems podman runs in a virtual machine, which has a docker context.
     if !cfg!(target_os = "linux") {
         return None;
     }
@@ -38,10 +38,13 @@ fn choose(
     listening.or_else(|| program().map(Address::Podman))
 }
 
-/// Starts podman's service and waits until its socket is there.
-pub(super) async fn serve(program: &Path, server: &Server<'_>) -> Result<Served, EngineError> {
-    Served::start(server, |socket| {
-        // In the folder of its socket: helpers of containers write a file where it was started when memory runs out.
+/// Starts podman's service and waits for its socket.
+pub(super) async fn serve(
+    program: &Path,
+    server: &ServingProgram<'_>,
+) -> Result<ServedAddress, EngineError> {
+    ServedAddress::start(server, |socket| {
+        // In the directory of its socket: container helpers write a file to the working directory when memory runs out.
         let folder = Path::new(socket).parent().unwrap_or(Path::new("/"));
         let mut command = Command::new(program, folder);
         let listen = format!("unix://{socket}");
@@ -59,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_listens_is_found_and_the_program_is_the_last_resort() {
+    fn sockets_with_a_listener_are_preferred_to_the_program() {
         let folder = tempfile::tempdir().unwrap();
         let [docker, podman] = ["docker.sock", "podman.sock"].map(|name| folder.path().join(name));
         let find = |program: Option<&str>| {

@@ -1,5 +1,5 @@
-//! A job that runs in a container, pulled from by its owner as a local [`Process`](proctor_process::Process) is:
-//! output as it comes, then the report.
+//! A running job in a container, with the same interface as a local
+//! [`Process`](proctor_process::Process): output first, then the report.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -17,50 +17,50 @@ use proctor_process::{
 };
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::attach::{self, Attached, Input, Piece};
+use super::attach::{self, Attached, OutputPiece, StdinFeeder};
 use super::container::Inner;
 use super::disk::exceeded;
 use super::engine::ANSWER;
 use super::{DiskLimit, EngineError};
 
-/// How long the last output may take to arrive when the container is gone.
+/// How long to wait for the last output after the container has ended.
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// The additional time for the first process to kill all others before the engine kills it.
 const KILL_AFTER: Duration = Duration::from_millis(200);
 
-/// How long the engine may take to kill.
+/// The timeout of the engine for killing.
 const OVERDUE: Duration = Duration::from_secs(30);
 
-/// How much longer than its limit a job may run if we are gone.
+/// The additional time of a job after its limit if Proctor is dead.
 const ORPHANED: Duration = Duration::from_secs(2);
 
 type Waiting<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A job that runs. Dropping it kills it.
+/// A running job. Dropping it kills it.
 pub struct ContainerProcess {
     container: Arc<Inner>,
     limits: Limits,
     started: Instant,
-    attached: Option<Output>,
-    input: Option<Input<InputHalf>>,
+    attached: Option<AttachedOutput>,
+    input: Option<StdinFeeder<InputHalf>>,
     exit: Waiting<Result<i64, EngineError>>,
     exited: Option<(Instant, Result<i64, EngineError>)>,
     disk: Option<Waiting<u64>>,
     disk_used: Option<u64>,
     bytes: [u64; 2],
     last_output: Instant,
-    ending: Option<Ending>,
+    ending: Option<RequestedEnd>,
     timer: Pin<Box<Sleep>>,
-    end: Option<Result<(Report, Facts), EngineError>>,
+    end: Option<Result<(Report, JobFacts), EngineError>>,
 }
 
-type Output = attach::Demultiplexer<tokio::io::ReadHalf<attach::Connection>>;
+type AttachedOutput = attach::Demultiplexer<tokio::io::ReadHalf<attach::Connection>>;
 type InputHalf = attach::InputHalf;
 
-/// The end that we asked for.
+/// The requested end.
 #[derive(Clone, Copy, Debug)]
-struct Ending {
+struct RequestedEnd {
     since: Instant,
     reason: EndReason,
     is_killed: bool,
@@ -68,20 +68,20 @@ struct Ending {
 
 /// The data of a container's job in addition to its [`Report`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
-    /// How many processes the kernel killed because the container was out of memory.
+pub struct JobFacts {
+    /// The number of OOM kills in the container.
     pub oom_kills: Option<u64>,
-    /// The most memory the container held at one time, file cache included.
+    /// The peak memory of the container, including file cache.
     pub peak_memory_bytes: Option<u64>,
-    /// How much was written when that was too much.
+    /// The written bytes, if they exceeded the limit.
     pub disk_exceeded: Option<u64>,
     /// The enforcement of the disk limit.
     pub disk_limit: Option<DiskLimit>,
 }
 
-/// A step of [`ContainerProcess::next`], free of borrows.
-enum Step {
-    Output(Piece),
+/// A step of [`ContainerProcess::next`], without borrows.
+enum ContainerStep {
+    Output(OutputPiece),
     Finished,
 }
 
@@ -93,7 +93,7 @@ impl ContainerProcess {
     ) -> Result<Self, EngineError> {
         job.wall = limits.wall.map(|wall| wall + ORPHANED);
         if let Some(readiness) = &job.readiness {
-            // The job's time begins when the container is ready, which only shows inside.
+            // The job's time starts when the container is ready, which is known only inside.
             job.wall = limits.wall;
             limits.wall = limits
                 .wall
@@ -113,7 +113,7 @@ impl ContainerProcess {
             .await
             .map_err(|error| EngineError::of("start a container", error))?;
         let now = Instant::now();
-        let mut input = Input::new(input);
+        let mut input = StdinFeeder::new(input);
         if job.input == JobInput::Null {
             input.close();
         }
@@ -151,11 +151,11 @@ impl ContainerProcess {
         }
     }
 
-    /// Ends the job: SIGTERM to all its processes, SIGKILL after the grace. The first reason wins; output and
-    /// the report still come from [`next`](Self::next).
+    /// Ends the job: SIGTERM to all its processes, SIGKILL after the grace period. The first reason
+    /// is kept; output and the report still come from [`next`](Self::next).
     pub fn end(&mut self, reason: EndReason) {
         if self.ending.is_none() && self.exited.is_none() {
-            self.ending = Some(Ending {
+            self.ending = Some(RequestedEnd {
                 since: Instant::now(),
                 reason,
                 is_killed: false,
@@ -164,24 +164,27 @@ impl ContainerProcess {
         }
     }
 
-    /// The next output, or the report once everything is over (and again on every later call).
+    /// The next output, or the report at the end (and again on every later call).
     ///
-    /// Cancel safe: no byte is lost if the future is dropped. Limits need this to be awaited; the wall limit
-    /// holds, two seconds later, without.
+    /// Cancel-safe: no byte is lost if the future is dropped. Limits are enforced only while this
+    /// is awaited; the wall limit is enforced two seconds later in any case.
     pub async fn next(&mut self) -> Result<Event<'_>, EngineError> {
         let step = match self.end {
             None => poll_fn(|context| self.poll_step(context)).await,
-            Some(_) => Step::Finished,
+            Some(_) => ContainerStep::Finished,
         };
         match step {
-            Step::Output(piece) => {
-                let output = self.attached.as_ref().expect("it just gave a piece");
+            ContainerStep::Output(piece) => {
+                let output = self
+                    .attached
+                    .as_ref()
+                    .expect("the output just returned a piece");
                 Ok(Event::Output {
                     stream: piece.stream,
                     bytes: output.bytes(piece),
                 })
             }
-            Step::Finished => {
+            ContainerStep::Finished => {
                 if self.end.is_none() {
                     self.end = Some(self.conclude().await);
                 }
@@ -192,11 +195,11 @@ impl ContainerProcess {
     }
 
     /// The additional data, available after [`next`](Self::next) has returned the report.
-    pub fn facts(&self) -> Option<&Facts> {
+    pub fn facts(&self) -> Option<&JobFacts> {
         self.end.as_ref()?.as_ref().ok().map(|(_, facts)| facts)
     }
 
-    fn poll_step(&mut self, context: &mut Context<'_>) -> Poll<Step> {
+    fn poll_step(&mut self, context: &mut Context<'_>) -> Poll<ContainerStep> {
         loop {
             if let Some(input) = &mut self.input
                 && input.poll_feed(context).is_ready()
@@ -212,10 +215,10 @@ impl ContainerProcess {
             self.watch_disk(context);
             self.enforce_time();
             if let Poll::Ready(piece) = self.poll_output(context) {
-                return Poll::Ready(Step::Output(piece));
+                return Poll::Ready(ContainerStep::Output(piece));
             }
             if self.attached.is_none() && self.exited.is_some() {
-                return Poll::Ready(Step::Finished);
+                return Poll::Ready(ContainerStep::Finished);
             }
             let Some(deadline) = self.deadline() else {
                 return Poll::Pending;
@@ -226,9 +229,9 @@ impl ContainerProcess {
             if self.timer.as_mut().poll(context).is_pending() {
                 return Poll::Pending;
             }
-            // Only here, where no output is waiting to be read, may the stream be given up or a job be idle.
+            // Only here, without pending output, the stream may be closed or a job be idle.
             if self.exited.is_some() {
-                return Poll::Ready(Step::Finished);
+                return Poll::Ready(ContainerStep::Finished);
             }
             if self.idle_at().is_some_and(|at| at <= Instant::now()) {
                 self.end(EndReason::Idle);
@@ -246,7 +249,7 @@ impl ContainerProcess {
         }
     }
 
-    /// Checks that must also run while output keeps coming.
+    /// Checks that must also run while there is output.
     fn enforce_time(&mut self) {
         if self.exited.is_some() {
             return;
@@ -258,10 +261,10 @@ impl ContainerProcess {
         let Some(ending) = self.ending else { return };
         let kill_at = ending.since + self.limits.term_grace + KILL_AFTER;
         if kill_at + OVERDUE <= now {
-            let late = EngineError::gone("end a container", "it did not do so in time");
+            let late = EngineError::gone("end a container", "the timeout was exceeded");
             self.exited = Some((now, Err(late)));
         } else if kill_at <= now && !ending.is_killed {
-            self.ending = Some(Ending {
+            self.ending = Some(RequestedEnd {
                 is_killed: true,
                 ..ending
             });
@@ -269,7 +272,7 @@ impl ContainerProcess {
         }
     }
 
-    fn poll_output(&mut self, context: &mut Context<'_>) -> Poll<Piece> {
+    fn poll_output(&mut self, context: &mut Context<'_>) -> Poll<OutputPiece> {
         while let Some(output) = &mut self.attached {
             match output.poll_piece(context) {
                 Poll::Pending => return Poll::Pending,
@@ -285,8 +288,8 @@ impl ContainerProcess {
         Poll::Pending
     }
 
-    /// Counts what was read and returns how much of it is to be delivered.
-    fn account(&mut self, piece: Piece) -> usize {
+    /// Counts a piece of output. Returns how much of it is delivered.
+    fn account(&mut self, piece: OutputPiece) -> usize {
         let before: u64 = self.bytes.iter().sum();
         let index = usize::from(piece.stream == Stream::Stderr);
         self.bytes[index] += piece.len() as u64;
@@ -299,7 +302,7 @@ impl ContainerProcess {
         piece.len().min(room)
     }
 
-    /// The next moment at which something happens by itself.
+    /// The next deadline.
     fn deadline(&self) -> Option<Instant> {
         if let Some((at, _)) = &self.exited {
             return Some(*at + DRAIN);
@@ -336,13 +339,13 @@ impl ContainerProcess {
                 signal: signal.to_owned(),
             };
             let docker = container.engine.docker();
-            // One that is gone already needs no signal; an engine that is gone shows elsewhere.
+            // A container that has ended needs no signal; a lost engine is reported elsewhere.
             let _ = docker.kill_container(&container.id, Some(options)).await;
         });
     }
 
-    /// Draws together what the engine and the first process know.
-    async fn conclude(&self) -> Result<(Report, Facts), EngineError> {
+    /// Combines the data of the engine and of the first process.
+    async fn conclude(&self) -> Result<(Report, JobFacts), EngineError> {
         let (_, exit) = self.exited.clone().expect("concluded when exited only");
         let code = exit?;
         let report = match self.container.report().await? {
@@ -354,18 +357,18 @@ impl ContainerProcess {
         }
         self.container.collect().await?;
         if report.ended_by == Some(InitEnd::Signal) && self.ending.is_none() {
-            let reason = "the container was stopped by somebody else";
+            let reason = "another program stopped the container";
             return Err(EngineError::gone("run a container", reason));
         }
         let reason = self.ending.map(|ending| ending.reason);
-        // Output is cut at its limit also if the process was gone before we had read that far.
+        // Output is truncated at its limit even if the process ended before it was read.
         let limit = self.limits.output.unwrap_or(u64::MAX);
         let cut = (self.bytes.iter().sum::<u64>() > limit).then_some(EndReason::OutputLimit);
         let ended_by = report
             .ended_by
             .map(|_| reason.unwrap_or(EndReason::TimedOut));
         let is_counted = self.container.engine.has_groups();
-        let facts = Facts {
+        let facts = JobFacts {
             oom_kills: report.oom_kills.filter(|_| is_counted),
             peak_memory_bytes: report.peak_memory_bytes.filter(|_| is_counted),
             disk_exceeded: self.disk_used,
@@ -436,7 +439,7 @@ async fn wait(container: Arc<Inner>) -> Result<i64, EngineError> {
         Some(Ok(answer)) => Ok(answer.status_code),
         Some(Err(Error::DockerContainerWaitError { code, .. })) => Ok(code),
         Some(Err(error)) => Err(engine_fault(EngineError::of(doing, error))),
-        None => Err(EngineError::gone(doing, "the engine hung up")),
+        None => Err(EngineError::gone(doing, "the engine closed the connection")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! An address of this machine that a program of ours serves: the near end of an ssh tunnel, or podman's API.
+//! A local address that a program of ours serves: the local end of an ssh tunnel, or podman's API.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -14,18 +14,18 @@ use tokio_util::task::TaskTracker;
 
 use super::{Address, EngineError};
 
-/// How long the program may take until it serves: ssh logs in, podman opens its storage.
+/// The start timeout of the program: ssh logs in, podman opens its storage.
 const START: Duration = Duration::from_secs(30);
 
-/// An address of this machine that leads to an engine, as long as this lives.
+/// A local address that connects to an engine, as long as this value lives.
 #[derive(Debug)]
-pub(super) struct Served {
+pub(super) struct ServedAddress {
     near: Near,
     _folder: TempDir,
     _open: DropGuard,
 }
 
-/// Where it is served.
+/// The local address.
 #[derive(Clone, Debug)]
 enum Near {
     Socket(PathBuf),
@@ -33,7 +33,7 @@ enum Near {
 }
 
 /// The program that serves it.
-pub(super) struct Server<'a> {
+pub(super) struct ServingProgram<'a> {
     /// The owner of the program.
     pub(super) supervisor: &'a Supervisor,
     /// Its environment.
@@ -42,10 +42,10 @@ pub(super) struct Server<'a> {
     pub(super) address: String,
 }
 
-impl Served {
-    /// Starts the program that serves the given socket or port, and waits until that is there.
+impl ServedAddress {
+    /// Starts the program that serves the given socket or port, and waits for it.
     pub(super) async fn start(
-        server: &Server<'_>,
+        server: &ServingProgram<'_>,
         command: impl FnOnce(&str) -> Command,
     ) -> Result<Self, EngineError> {
         let unreachable = |reason: String| EngineError::Unreachable {
@@ -62,7 +62,7 @@ impl Served {
         let process = Process::spawn(command, server.supervisor).await;
         let process = process.map_err(|error| unreachable(error.to_string()))?;
         let closed = CancellationToken::new();
-        // Not among the engine's tasks, for whose end it waits while this is still in use.
+        // Not one of the engine's tasks, which are awaited while this is still in use.
         let serving = TaskTracker::new().spawn(serve(process, closed.clone()));
         let open = closed.drop_guard();
         let deadline = Instant::now() + START;
@@ -71,7 +71,7 @@ impl Served {
                 return Err(unreachable(serving.await.unwrap_or_default()));
             }
             if Instant::now() >= deadline {
-                return Err(unreachable(format!("it took longer than {START:?}")));
+                return Err(unreachable(format!("the start took longer than {START:?}")));
             }
             sleep(Duration::from_millis(20)).await;
         }
@@ -82,7 +82,7 @@ impl Served {
         })
     }
 
-    /// Where the engine is reached here.
+    /// The local address of the engine.
     pub(super) fn address(&self) -> Address {
         match &self.near {
             Near::Socket(path) => Address::Local(path.clone()),
@@ -92,7 +92,7 @@ impl Served {
 }
 
 impl Near {
-    /// A socket in a folder, or a port that is free.
+    /// A socket in a directory, or a free port.
     fn free(folder: &Path) -> std::io::Result<Near> {
         if SSH_MAKES_SOCKETS {
             return Ok(Near::Socket(folder.join("docker.sock")));
@@ -110,14 +110,14 @@ impl Near {
 
     async fn is_open(&self) -> bool {
         match self {
-            // The socket exists a moment before there is a listener.
+            // The socket exists shortly before there is a listener.
             Near::Socket(path) => engine::listens(path),
             Near::Port(port) => TcpStream::connect(port).await.is_ok(),
         }
     }
 }
 
-/// Keeps the program until it is not needed any more; the last that it said.
+/// Runs the program until it is not needed any more. Returns its last output.
 async fn serve(process: Process, closed: CancellationToken) -> String {
     let said = proctor_process::keep(process, closed.cancelled()).await;
     String::from_utf8_lossy(&said).trim().to_owned()

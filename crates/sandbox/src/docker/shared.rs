@@ -1,4 +1,5 @@
-//! Folders that all containers of an engine elsewhere read: each is brought there once, into a volume with a name.
+//! Directories that all containers of a remote engine read: each is copied there once, into a named
+//! volume.
 
 use std::io;
 
@@ -12,17 +13,18 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 
 use super::spec::volume_name;
-use super::{Engine, EngineError, Mount, archive};
+use super::{BindMount, Engine, EngineError, archive};
 
-/// Where the volume is while it is filled.
+/// The mount point of the volume while it is filled.
 const INSIDE: &str = "/shared";
 
-/// The file that says that a volume is complete; it comes last.
+/// The file that marks a complete volume; it is written last.
 const COMPLETE: &str = ".complete";
 
 impl Engine {
-    /// Sees to it that the volume of a shared folder holds it. `image` is any that the engine has: nothing of it runs.
-    pub(super) async fn share(&self, folder: &Mount, image: &str) -> Result<(), EngineError> {
+    /// Fills the volume of a shared directory, if necessary. `image` is any image of the engine:
+    /// nothing of it runs.
+    pub(super) async fn share(&self, folder: &BindMount, image: &str) -> Result<(), EngineError> {
         let name = volume_name(folder);
         let mut filled = self.filled().lock().await;
         if filled.contains(&name) {
@@ -42,7 +44,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A container that is never started: files go into volumes only through one.
+    /// A container that is never started: volumes can be filled only through a container.
     async fn holder(&self, volume: &str, image: &str) -> Result<String, EngineError> {
         let mount = EngineMount {
             typ: Some(MountType::VOLUME),
@@ -63,7 +65,7 @@ impl Engine {
         self.make_container(body).await
     }
 
-    /// Makes a container that is never started, and tells its id.
+    /// Creates a container that is never started. Returns its id.
     pub(super) async fn make_container(
         &self,
         body: ContainerCreateBody,
@@ -76,7 +78,7 @@ impl Engine {
         Ok(made.id)
     }
 
-    /// Puts an archive into a folder of a container.
+    /// Extracts an archive into a directory of a container.
     pub(super) async fn put(
         &self,
         container: &str,
@@ -91,10 +93,10 @@ impl Engine {
         let docker = self.patient();
         let done = docker.upload_to_container(container, Some(options), body);
         done.await
-            .map_err(|error| EngineError::of(&format!("put files into {to}"), error))
+            .map_err(|error| EngineError::of(&format!("copy files to {to}"), error))
     }
 
-    async fn fill_once(&self, container: &str, folder: &Mount) -> Result<(), EngineError> {
+    async fn fill_once(&self, container: &str, folder: &BindMount) -> Result<(), EngineError> {
         let options = DownloadFromContainerOptions {
             path: format!("{INSIDE}/{COMPLETE}"),
         };

@@ -10,50 +10,50 @@ use proctor_process::{INIT, Relay};
 
 use super::CARRY;
 
-/// Where our own binary is in containers.
+/// The path of our own binary in containers.
 pub const BINARY: &str = "/proctor/proctor";
 
-/// A container to make.
+/// A container to create.
 #[derive(Clone, Debug)]
 pub struct ContainerSpec {
     /// Its image: a name, digest or id that the engine has.
     pub image: String,
-    /// Its labels; [`RUN_LABEL`](super::RUN_LABEL) among them makes it one of a run.
+    /// Its labels; [`RUN_LABEL`](super::RUN_LABEL) assigns it to a run.
     pub labels: BTreeMap<String, String>,
-    /// Folders and files of this machine.
-    pub mounts: Vec<Mount>,
-    /// Folders that never change and are only read. Remote engines get one copy for all containers, in a volume that
-    /// is named after the folder and stays.
-    pub shared: Vec<Mount>,
+    /// Directories and files of this machine.
+    pub mounts: Vec<BindMount>,
+    /// Directories that never change and are read-only. Remote engines get one copy for all
+    /// containers, in a persistent volume that is named after the directory.
+    pub shared: Vec<BindMount>,
     /// A directory of sockets for [relays](proctor_process::Relay), mounted as `/proctor/run`. The
     /// container's user must be allowed to write to them.
     pub sockets: Option<PathBuf>,
-    /// The relays that jobs will have, for engines that see no sockets of this machine.
+    /// The relays of jobs, for engines that cannot access sockets of this machine.
     pub relays: Vec<Relay>,
-    /// Loopback ports to carry connections out from, instead of running jobs.
+    /// Loopback ports whose connections are carried, instead of running jobs.
     pub carries: Vec<u16>,
     /// The user, as images specify it; root if `None`.
     pub user: Option<String>,
     /// The privileges of its processes.
     pub hardening: Hardening,
-    /// Whether the file system of the image can be written to.
+    /// Whether the file system of the image is writable.
     pub root: Root,
     /// File systems in memory.
     pub tmpfs: Vec<Tmpfs>,
     /// Its network.
     pub network: Network,
-    /// How many processors it may use, in parts of one.
+    /// The number of CPUs, also fractional.
     pub cpus: Option<f64>,
-    /// The most bytes of memory; there is no swap beyond.
+    /// The maximum memory in bytes, without swap.
     pub memory: Option<u64>,
-    /// The most processes and threads.
+    /// The maximum number of processes and threads.
     pub pids: Option<u32>,
-    /// The most bytes it may write to its own file system and to writable mounts.
+    /// The maximum number of bytes written to its own file system and to writable mounts.
     pub disk: Option<u64>,
 }
 
 impl ContainerSpec {
-    /// A hardened container of this image with no network, no mounts and no limits.
+    /// A hardened container of this image without network, mounts and limits.
     pub fn new(image: impl Into<String>) -> Self {
         Self {
             image: image.into(),
@@ -76,60 +76,60 @@ impl ContainerSpec {
     }
 }
 
-/// A folder or file of this machine, seen inside. Remote engines get a copy before each job, and what can be written
-/// comes back after it.
+/// A directory or file of this machine, mounted inside. Remote engines get a copy before each job,
+/// and writable ones are copied back after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mount {
-    /// Where it is here.
+pub struct BindMount {
+    /// The path on this machine.
     pub host: PathBuf,
-    /// Where it is inside.
+    /// The path inside.
     pub inside: String,
-    /// Whether it cannot be written to.
+    /// Whether it is read-only.
     pub read_only: bool,
 }
 
 /// The privileges of the processes of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hardening {
-    /// No capabilities, and no way to get any; the engine's own filter of system calls.
+    /// No capabilities, and no way to get any; the engine's default system call filter.
     Hardened,
     /// The engine's default.
     Default,
 }
 
-/// Whether the file system of an image can be written to.
+/// Whether the file system of an image is writable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Root {
-    /// No.
+    /// Read-only.
     ReadOnly,
-    /// Yes; what is written goes with the container.
+    /// Writable; changes are removed with the container.
     Writable,
 }
 
-/// A file system in memory; what is in it counts as memory of the container.
+/// A file system in memory, which counts as memory of the container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tmpfs {
-    /// Where it is.
+    /// The path.
     pub inside: String,
-    /// The most bytes in it; half of the machine's memory if `None`.
+    /// The maximum size in bytes; half of the machine's memory if `None`.
     pub size: Option<u64>,
 }
 
 /// The network of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Network {
-    /// Only its own loopback, from where relays lead out.
+    /// Only its own loopback, with relays.
     None,
     /// The engine's default network.
     Open,
-    /// A network of the engine, such as an [`InternalNetwork`](super::InternalNetwork), or that of another container,
-    /// as `container:ID`.
+    /// A network of the engine, such as an [`InternalNetwork`](super::InternalNetwork), or that of
+    /// another container, as `container:ID`.
     Named(String),
 }
 
-/// Where our own files are, for the engine.
+/// How the engine gets our own files.
 pub(super) enum OwnFiles<'a> {
-    /// Mounted from these places.
+    /// Mounted from these paths.
     Mounted {
         binary: &'a Path,
         job: &'a Path,
@@ -139,7 +139,7 @@ pub(super) enum OwnFiles<'a> {
     Volume,
 }
 
-/// The request that makes a container.
+/// The request that creates a container.
 pub(super) fn request(
     spec: &ContainerSpec,
     own: &OwnFiles<'_>,
@@ -158,7 +158,7 @@ pub(super) fn request(
         attach_stdout: Some(true),
         attach_stderr: Some(true),
         tty: Some(false),
-        // A check of the image would run processes beside the job.
+        // A health check of the image would run processes next to the job.
         healthcheck: Some(bollard::models::HealthConfig {
             test: Some(vec!["NONE".to_owned()]),
             ..Default::default()
@@ -188,7 +188,7 @@ fn host_config(spec: &ContainerSpec, own: &OwnFiles<'_>, quota: Option<u64>) -> 
             Network::Open => "default".to_owned(),
             Network::Named(name) => name.clone(),
         }),
-        // Output is ours to keep, and a second copy would grow on the engine's disk.
+        // Proctor stores the output; a second copy would grow on the engine's disk.
         log_config: Some(HostConfigLogConfig {
             typ: Some("none".to_owned()),
             config: None,
@@ -199,7 +199,7 @@ fn host_config(spec: &ContainerSpec, own: &OwnFiles<'_>, quota: Option<u64>) -> 
         tmpfs: Some(spec.tmpfs.iter().map(tmpfs).collect()),
         #[expect(
             clippy::cast_possible_truncation,
-            reason = "a number of processors is small"
+            reason = "the number of CPUs is small"
         )]
         nano_cpus: spec.cpus.map(|cpus| (cpus * 1e9) as i64),
         memory,
@@ -226,7 +226,7 @@ fn mounts(spec: &ContainerSpec, own: &OwnFiles<'_>) -> Vec<EngineMount> {
             job,
             report,
         } => {
-            let own = |host: &Path, inside: &str, read_only| Mount {
+            let own = |host: &Path, inside: &str, read_only| BindMount {
                 host: host.to_owned(),
                 inside: inside.to_owned(),
                 read_only,
@@ -255,7 +255,7 @@ fn mounts(spec: &ContainerSpec, own: &OwnFiles<'_>) -> Vec<EngineMount> {
     }
 }
 
-fn bind(mount: &Mount) -> EngineMount {
+fn bind(mount: &BindMount) -> EngineMount {
     EngineMount {
         typ: Some(MountType::BIND),
         source: Some(mount.host.display().to_string()),
@@ -265,8 +265,8 @@ fn bind(mount: &Mount) -> EngineMount {
     }
 }
 
-/// The volume that holds a shared folder on engines elsewhere.
-pub(super) fn volume_name(shared: &Mount) -> String {
+/// The volume of a shared directory on remote engines.
+pub(super) fn volume_name(shared: &BindMount) -> String {
     let name = shared.host.file_name().unwrap_or_default();
     let plain = |c: char| match c {
         c if c.is_ascii_alphanumeric() || c == '.' => c,
@@ -276,7 +276,7 @@ pub(super) fn volume_name(shared: &Mount) -> String {
     format!("proctor-{name}")
 }
 
-/// A volume without a name, which goes with its container.
+/// An anonymous volume, which is removed with its container.
 fn volume(inside: &str) -> EngineMount {
     EngineMount {
         typ: Some(MountType::VOLUME),

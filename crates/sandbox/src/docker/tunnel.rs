@@ -1,22 +1,26 @@
-//! An engine on another machine, through the `ssh` program: a socket here that leads to the socket there.
+//! A connection to an engine on another machine, through the `ssh` program: a local socket that is
+//! forwarded to the remote one.
 
 use std::path::Path;
 
 use proctor_process::Command;
 
 use super::EngineError;
-use super::served::{Served, Server};
+use super::served::{ServedAddress, ServingProgram};
 
-/// Where a tunnel leads.
+/// The target of a tunnel.
 pub(super) struct Destination<'a> {
     pub(super) target: &'a str,
     pub(super) port: Option<u16>,
     pub(super) socket: &'a Path,
 }
 
-/// Starts ssh and waits until its near end is there.
-pub(super) async fn open(to: &Destination<'_>, server: &Server<'_>) -> Result<Served, EngineError> {
-    Served::start(server, |near| command(to, near)).await
+/// Starts ssh and waits for the local end.
+pub(super) async fn open(
+    to: &Destination<'_>,
+    server: &ServingProgram<'_>,
+) -> Result<ServedAddress, EngineError> {
+    ServedAddress::start(server, |near| command(to, near)).await
 }
 
 fn command(to: &Destination<'_>, near: &str) -> Command {
@@ -25,7 +29,7 @@ fn command(to: &Destination<'_>, near: &str) -> Command {
     let forward = format!("{near}:{}", to.socket.display());
     let fixed = ["-N", "-T", "-oBatchMode=yes", "-oExitOnForwardFailure=yes"];
     command.args = fixed.iter().map(Into::into).collect();
-    // A lost connection must show, and not look like an engine that thinks.
+    // A lost connection must be detected, and not look like a slow engine.
     command.args.push("-oServerAliveInterval=15".into());
     command.args.extend(port.map(Into::into));
     let rest = [

@@ -1,5 +1,5 @@
-//! Creates and unpacks archives where files have neither modes nor owners. Executable bits come
-//! from git's index, or else from the beginning of a file.
+//! Creates and unpacks archives on file systems without modes and owners. Executable bits come from
+//! git's index, or else from the start of a file.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use proctor_record::platform;
 
-/// All users inside can access the files according to their kind: the container is private.
+/// All users inside can access the files: the container is private.
 const FOLDER: u32 = 0o777;
 const PROGRAM: u32 = 0o777;
 const FILE: u32 = 0o666;
@@ -18,7 +18,7 @@ const OWNER: u32 = match platform::OWNER_IN_ARCHIVES {
     None => 0,
 };
 
-/// Appends everything in a folder, below a name.
+/// Appends all files in a directory, below a name.
 pub(super) fn append<W: Write>(
     archive: &mut tar::Builder<W>,
     name: &str,
@@ -97,7 +97,7 @@ fn header(kind: tar::EntryType, size: u64, mode: u32) -> tar::Header {
     header
 }
 
-/// The executable files of a directory, as far as its repository knows.
+/// The executable files of a directory, according to its repository.
 #[derive(Debug, Default)]
 struct Programs {
     known: BTreeSet<String>,
@@ -110,7 +110,7 @@ impl Programs {
         Programs::read(&index).unwrap_or_default()
     }
 
-    /// Reads git's index in its plain form (version 2 or 3); `None` if it is another one.
+    /// Reads git's index (version 2 or 3); `None` for other versions.
     fn read(index: &[u8]) -> Option<Programs> {
         /// The fields before the name of an entry: times, numbers, mode, sizes, the id of the
         /// content, flags.
@@ -132,7 +132,7 @@ impl Programs {
                 found.programs.insert(name.clone());
             }
             found.known.insert(name);
-            // At least one zero, up to a multiple of eight.
+            // Padded with zeros, at least one, to a multiple of eight.
             at += (start + length - at + 8) & !7;
         }
         Some(found)
@@ -155,7 +155,8 @@ fn begins_like_a_program(file: &Path) -> io::Result<bool> {
     Ok(start.starts_with(b"#!") || start == b"\x7fELF")
 }
 
-/// Unpacks an archive into a folder; links that cannot be made become files with the path that they lead to.
+/// Unpacks an archive into a directory; links that cannot be created become files with the target
+/// path.
 pub(super) fn unpack(mut archive: tar::Archive<impl Read>, into: &Path) -> io::Result<()> {
     let mut links = Vec::new();
     for entry in archive.entries()? {
@@ -170,7 +171,7 @@ pub(super) fn unpack(mut archive: tar::Archive<impl Read>, into: &Path) -> io::R
             entry.unpack_in(into)?;
         }
     }
-    // Last, so that nothing is written through one.
+    // Last, so that nothing is written through a link.
     for (place, target) in links {
         std::fs::create_dir_all(place.parent().unwrap_or(into))?;
         if place.symlink_metadata().is_err() {
@@ -180,7 +181,7 @@ pub(super) fn unpack(mut archive: tar::Archive<impl Read>, into: &Path) -> io::R
     Ok(())
 }
 
-/// Where a name of an archive is in a folder; `None` when it leads out of it.
+/// The path of an archive's name in a directory; `None` if it leads out of it.
 fn inside(folder: &Path, name: &Path) -> Option<PathBuf> {
     let mut place = folder.to_owned();
     for part in name.components() {
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_run_is_what_git_says_and_else_what_looks_like_it() {
+    fn executable_bits_come_from_git_or_the_content() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         std::fs::create_dir_all(root.join(".git")).unwrap();
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_comes_back_with_its_links_and_nothing_outside() {
+    fn archive_survives_a_round_trip_with_links() {
         let folder = tempfile::tempdir().unwrap();
         let into = folder.path().join("into");
         std::fs::create_dir(&into).unwrap();

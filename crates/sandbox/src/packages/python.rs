@@ -1,5 +1,5 @@
-//! CLIs from `PyPI`: installed with pip into a folder that any Python of the same version runs them from.
-//! They bring no Python along: the image, or this machine, has to have one.
+//! CLIs from `PyPI`: installed with pip into a directory from which any Python of the same version
+//! runs them. They do not include Python: the image, or this machine, must have it.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::host::Host;
 /// The folder of the modules.
 const SITE: &str = "site";
 
-/// A version of Python, as far as compiled modules depend on it.
+/// A version of Python, as relevant for compiled modules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PythonVersion {
     major: u32,
@@ -27,7 +27,7 @@ impl fmt::Display for PythonVersion {
 }
 
 impl PythonVersion {
-    /// The version in what `python3 --version` prints.
+    /// Parses the output of `python3 --version`.
     pub fn parse(said: &str) -> Option<PythonVersion> {
         let version = said.trim().strip_prefix("Python ")?;
         let mut parts = version.split('.').map(|part| part.parse().ok());
@@ -37,7 +37,7 @@ impl PythonVersion {
         })
     }
 
-    /// The one of this machine's `python3`.
+    /// The version of this machine's `python3`.
     pub async fn here(host: &Host) -> Option<PythonVersion> {
         version_of(&usual(host)?, host).await
     }
@@ -53,13 +53,14 @@ async fn version_of(python: &Utf8Path, host: &Host) -> Option<PythonVersion> {
     PythonVersion::parse(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// The usual Python of this machine. On Windows it has no number in its name.
+/// The default Python of this machine. On Windows its name has no number.
 fn usual(host: &Host) -> Option<Utf8PathBuf> {
     let named = host.find_program("python3");
     named.or_else(|| host.find_program("python").filter(|_| cfg!(windows)))
 }
 
-/// A Python of this version on this machine: modules with compiled parts are fetched by their own.
+/// A Python of this version on this machine: packages with compiled parts must be fetched by the
+/// same version.
 async fn find(version: PythonVersion, host: &Host) -> Option<Utf8PathBuf> {
     if let Some(named) = host.find_program(&format!("python{version}")) {
         return Some(named);
@@ -68,7 +69,7 @@ async fn find(version: PythonVersion, host: &Host) -> Option<Utf8PathBuf> {
     (version_of(&usual, host).await == Some(version)).then_some(usual)
 }
 
-/// Install a package and what else it needs for this version of Python.
+/// Installs a package and its dependencies for this version of Python.
 pub(super) async fn install(
     package: &Package,
     with: &[&str],
@@ -127,8 +128,8 @@ pub(super) async fn install(
     })
 }
 
-/// The script that starts it. The modules are put in front for this program alone: a variable would
-/// reach the Python of the task, too.
+/// The start script. It adds the modules for this program only: a variable would affect the Python
+/// of the task, too.
 fn starter(package: &Package, version: PythonVersion) -> String {
     let PythonVersion { major, minor } = version;
     let program = package.program;
@@ -153,7 +154,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
     )
 }
 
-/// The same for Windows, where programs of pip are archives that Python runs.
+/// The same for Windows, where pip's programs are archives for Python.
 fn windows_starter(package: &Package) -> String {
     let program = package.program;
     format!(
@@ -172,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_is_what_compiled_modules_depend_on() {
+    fn version_is_parsed_to_major_and_minor() {
         let parsed = |said| PythonVersion::parse(said).map(|version| version.to_string());
         assert_eq!(parsed("Python 3.11.2\n").as_deref(), Some("3.11"));
         assert_eq!(parsed("Python 3.13.0rc1").as_deref(), Some("3.13"));

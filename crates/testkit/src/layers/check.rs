@@ -7,25 +7,19 @@ use camino::Utf8Path;
 
 use super::imports::Imports;
 
-/// An allowed violation: (importing module, imported module).
-type Edge<'a> = (&'a str, &'a str);
-
 /// Checks that modules of the crate in `src` import only modules that `order` lists before them.
 ///
-/// `order` lists every top-level module, the lowest layer first. Imports in `allowed` are accepted for
-/// now; an entry that is not needed any more is an error, so that the list only shrinks.
-pub fn check(src: &Utf8Path, order: &[&str], allowed: &[Edge<'_>]) -> Result<(), String> {
-    compare(&Imports::read(src), order, allowed)
+/// `order` lists every top-level module, the lowest layer first.
+pub fn check(src: &Utf8Path, order: &[&str]) -> Result<(), String> {
+    compare(&Imports::read(src), order)
 }
 
 /// Checks that the top-level modules of the crate in `src` form no import cycle.
-///
-/// Imports in `allowed` are accepted for now; an entry that is not part of a cycle is an error.
-pub fn check_acyclic(src: &Utf8Path, allowed: &[Edge<'_>]) -> Result<(), String> {
-    find_cycles(&Imports::read(src), allowed)
+pub fn check_acyclic(src: &Utf8Path) -> Result<(), String> {
+    find_cycles(&Imports::read(src))
 }
 
-fn compare(imports: &Imports, order: &[&str], allowed: &[Edge<'_>]) -> Result<(), String> {
+fn compare(imports: &Imports, order: &[&str]) -> Result<(), String> {
     let ranks: BTreeMap<_, _> = order
         .iter()
         .zip(0..)
@@ -50,7 +44,7 @@ fn compare(imports: &Imports, order: &[&str], allowed: &[Edge<'_>]) -> Result<()
         _ => false,
     };
     for ((from, to), import) in imports.edges() {
-        if violates(from, to) && !allowed.contains(&(from, to)) {
+        if violates(from, to) {
             let mut fault = format!(
                 "`{from}` imports `{to}`, a higher layer ({}:{})",
                 import.file, import.line
@@ -61,18 +55,14 @@ fn compare(imports: &Imports, order: &[&str], allowed: &[Edge<'_>]) -> Result<()
             faults.push(fault);
         }
     }
-    faults.extend(stale(imports, allowed, violates));
     conclude(&faults)
 }
 
-fn find_cycles(imports: &Imports, allowed: &[Edge<'_>]) -> Result<(), String> {
+fn find_cycles(imports: &Imports) -> Result<(), String> {
     let mut faults = Vec::new();
     let mut reported = BTreeSet::new();
     for ((from, to), import) in imports.edges() {
-        if allowed.contains(&(from, to)) {
-            continue;
-        }
-        let Some(way) = shortest_way_without(imports, to, from, allowed) else {
+        let Some(way) = shortest_way(imports, to, from) else {
             continue;
         };
         let members: BTreeSet<_> = way.iter().cloned().collect();
@@ -81,27 +71,7 @@ fn find_cycles(imports: &Imports, allowed: &[Edge<'_>]) -> Result<(), String> {
             faults.push(format!("cycle: {from} -> {} ({place})", way.join(" -> ")));
         }
     }
-    let closes_cycle = |from: &str, to: &str| shortest_way(imports, to, from).is_some();
-    faults.extend(stale(imports, allowed, closes_cycle));
     conclude(&faults)
-}
-
-/// A fault for each allowed import that does not exist or that is not a violation.
-fn stale(
-    imports: &Imports,
-    allowed: &[Edge<'_>],
-    is_needed: impl Fn(&str, &str) -> bool,
-) -> Vec<String> {
-    let exists = |(from, to): &Edge<'_>| {
-        let edge = ((*from).to_owned(), (*to).to_owned());
-        imports.edges().contains_key(&edge)
-    };
-    let stale = allowed
-        .iter()
-        .filter(|edge| !exists(edge) || !is_needed(edge.0, edge.1));
-    stale
-        .map(|(from, to)| format!("`{from}` -> `{to}` is allowed but not needed: remove the entry"))
-        .collect()
 }
 
 fn conclude(faults: &[String]) -> Result<(), String> {
@@ -112,17 +82,8 @@ fn conclude(faults: &[String]) -> Result<(), String> {
     }
 }
 
+/// The modules on a shortest chain of imports, both ends included.
 fn shortest_way(imports: &Imports, from: &str, to: &str) -> Option<Vec<String>> {
-    shortest_way_without(imports, from, to, &[])
-}
-
-/// The modules on a shortest chain of imports, both ends included, that avoids some imports.
-fn shortest_way_without(
-    imports: &Imports,
-    from: &str,
-    to: &str,
-    avoid: &[Edge<'_>],
-) -> Option<Vec<String>> {
     let mut previous = BTreeMap::from([(from, None)]);
     let mut queue = std::collections::VecDeque::from([from]);
     while let Some(module) = queue.pop_front() {
@@ -132,9 +93,7 @@ fn shortest_way_without(
             way.reverse();
             return Some(way);
         }
-        let edges = imports.edges().keys().filter(|(start, end)| {
-            start == module && !avoid.contains(&(start.as_str(), end.as_str()))
-        });
+        let edges = imports.edges().keys().filter(|(start, _)| start == module);
         for (_, next) in edges {
             if !previous.contains_key(next.as_str()) {
                 previous.insert(next, Some(module));
@@ -171,55 +130,40 @@ mod tests {
     #[test]
     fn downward_imports_pass() {
         let (_dir, imports) = crate_with(&[("b", "a"), ("c", "a"), ("c", "b")]);
-        assert_eq!(compare(&imports, &["a", "b", "c"], &[]), Ok(()));
-        assert_eq!(find_cycles(&imports, &[]), Ok(()));
+        assert_eq!(compare(&imports, &["a", "b", "c"]), Ok(()));
+        assert_eq!(find_cycles(&imports), Ok(()));
     }
 
     #[test]
     fn upward_import_is_reported_with_its_place_and_cycle() {
         let (_dir, imports) = crate_with(&[("b", "a"), ("c", "b"), ("a", "c")]);
-        let fault = compare(&imports, &["a", "b", "c"], &[]).unwrap_err();
+        let fault = compare(&imports, &["a", "b", "c"]).unwrap_err();
         let expected = "`a` imports `c`, a higher layer (a.rs:1); cycle: a -> c -> b -> a";
         assert_eq!(fault, expected);
-        assert_eq!(compare(&imports, &["a", "b", "c"], &[("a", "c")]), Ok(()));
     }
 
     #[test]
     fn upward_import_without_a_cycle_is_reported() {
         let (_dir, imports) = crate_with(&[("a", "b")]);
-        let fault = compare(&imports, &["a", "b"], &[]).unwrap_err();
+        let fault = compare(&imports, &["a", "b"]).unwrap_err();
         assert_eq!(fault, "`a` imports `b`, a higher layer (a.rs:1)");
     }
 
     #[test]
     fn order_must_list_exactly_the_modules() {
         let (_dir, imports) = crate_with(&[("b", "a")]);
-        let fault = compare(&imports, &["a", "c"], &[]).unwrap_err();
+        let fault = compare(&imports, &["a", "c"]).unwrap_err();
         let expected = "module `b` is missing from the layer order\n\
             the layer order lists `c`, which does not exist";
         assert_eq!(fault, expected);
     }
 
     #[test]
-    fn stale_allowance_is_reported() {
-        let (_dir, imports) = crate_with(&[("b", "a")]);
-        for stale in [("a", "b"), ("b", "a")] {
-            let (from, to) = stale;
-            let expected =
-                format!("`{from}` -> `{to}` is allowed but not needed: remove the entry");
-            let fault = compare(&imports, &["a", "b"], &[stale]).unwrap_err();
-            assert_eq!(fault, expected);
-            assert_eq!(find_cycles(&imports, &[stale]).unwrap_err(), expected);
-        }
-    }
-
-    #[test]
     fn each_cycle_is_named_once() {
         let edges = [("a", "b"), ("b", "a"), ("b", "c"), ("c", "d"), ("d", "b")];
         let (_dir, imports) = crate_with(&edges);
-        let fault = find_cycles(&imports, &[]).unwrap_err();
+        let fault = find_cycles(&imports).unwrap_err();
         let expected = "cycle: a -> b -> a (a.rs:1)\ncycle: b -> c -> d -> b (b.rs:2)";
         assert_eq!(fault, expected);
-        assert_eq!(find_cycles(&imports, &[("b", "a"), ("d", "b")]), Ok(()));
     }
 }

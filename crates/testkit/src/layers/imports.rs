@@ -60,7 +60,9 @@ impl Imports {
         let root = root.unwrap_or_else(|| panic!("neither lib.rs nor main.rs in {src}"));
         let mut files = Vec::new();
         find_files(src, &mut Vec::new(), &mut files);
-        let root = without_tests(&tokenize(&read(root)));
+        let root = read(root);
+        rename_modules(&root, &mut files);
+        let root = without_tests(&tokenize(&root));
         remove_test_modules(&root, &mut files);
         Self::of(&root, &files)
     }
@@ -178,6 +180,26 @@ fn find_files(dir: &Utf8Path, module: &mut Vec<String>, found: &mut Vec<File>) {
 fn relative(path: &Utf8Path, components: usize) -> Utf8PathBuf {
     let skip = path.components().count() - components;
     path.components().skip(skip).collect()
+}
+
+/// Gives modules that the crate root declares with a `path` attribute their declared names.
+fn rename_modules(root: &str, files: &mut [File]) {
+    let mut paths = Vec::new();
+    for line in root.lines() {
+        let path = line
+            .split_once("path = \"")
+            .and_then(|(_, rest)| rest.split_once('"'));
+        if let Some((path, _)) = path.filter(|_| line.starts_with("#[")) {
+            paths.push(path.trim_end_matches("/mod.rs").trim_end_matches(".rs"));
+        } else if let Some((_, name)) = line.split_once("mod ").filter(|_| line.ends_with(';')) {
+            let declared = name.trim_end_matches(';');
+            let named = files.iter_mut();
+            for file in named.filter(|file| paths.contains(&file.module[0].as_str())) {
+                declared.clone_into(&mut file.module[0]);
+            }
+            paths.clear();
+        }
+    }
 }
 
 /// Removes the files of modules that are declared behind `#[cfg(test)]`.
@@ -429,6 +451,20 @@ mod tests {
             "a -> h (a.rs:4)",
         ];
         assert_eq!(edges("", &files), expected);
+    }
+
+    #[test]
+    fn module_with_a_path_has_its_declared_name() {
+        let root = "#[cfg_attr(unix, path = \"unix/mod.rs\")]\n\
+            #[cfg_attr(windows, path = \"windows/mod.rs\")]\nmod sys;\nmod a;";
+        let mut files = [
+            file("unix/x.rs", ""),
+            file("windows.rs", ""),
+            file("a.rs", ""),
+        ];
+        rename_modules(root, &mut files);
+        let names = files.map(|file| file.module.join("::"));
+        assert_eq!(names, ["sys::x", "sys", "a"]);
     }
 
     #[test]

@@ -7,8 +7,7 @@ use std::process::{Child, Command, ExitStatus};
 use camino::Utf8Path;
 use rustix::process::{Pid, Signal, getpid, kill_process, setsid};
 
-use crate::command::Running;
-use crate::fake::{SignalName, Step};
+use super::SignalName;
 
 /// Where `git` and `sh` are. Not `/usr/local/bin`: a real agent CLI may lie there.
 pub(crate) fn system_path() -> String {
@@ -51,11 +50,6 @@ pub(crate) fn signal_of(status: ExitStatus) -> Option<i32> {
     status.signal()
 }
 
-/// Every step can be played here.
-pub(crate) fn refusal(_step: &Step) -> Option<&'static str> {
-    None
-}
-
 /// Becomes the leader of a session of its own.
 pub(crate) fn start_session() -> io::Result<()> {
     // A group leader may not start a session; it already is what is wanted.
@@ -93,18 +87,6 @@ pub(crate) fn ignore_term() -> io::Result<()> {
     let _inside = runtime.enter();
     // The handler stays when its listener is dropped.
     tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).map(drop)
-}
-
-impl Running {
-    /// Its process id.
-    pub fn pid(&self) -> Pid {
-        Pid::from_child(self.child())
-    }
-
-    /// Sends it a signal.
-    pub fn signal(&self, signal: Signal) {
-        kill_process(self.pid(), signal).expect("a child that was not waited for takes signals");
-    }
 }
 
 /// The living processes, this one excepted, that have `needle` in their command line, environment,

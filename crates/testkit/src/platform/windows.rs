@@ -18,7 +18,7 @@ use windows_sys::Win32::System::Threading::{
     PROCESS_QUERY_INFORMATION, PROCESS_VM_READ, QueryFullProcessImageNameW,
 };
 
-use crate::fake::{SignalName, Step};
+use super::SignalName;
 
 /// The exit code of a program that used memory that is not its own.
 const ACCESS_VIOLATION: u32 = 0xC000_0005;
@@ -89,17 +89,6 @@ pub(crate) fn interrupt(child: &Child) -> io::Result<()> {
 /// There are no signals.
 pub(crate) fn signal_of(_status: ExitStatus) -> Option<i32> {
     None
-}
-
-/// Why a step cannot be played here.
-pub(crate) fn refusal(step: &Step) -> Option<&'static str> {
-    match step {
-        Step::KillSelf(SignalName::Abrt) => None,
-        Step::KillSelf(_) => Some("kill_self is for Unix only, but for ABRT: use crash or exit"),
-        Step::Setsid => Some("setsid is for Unix only"),
-        Step::SpawnChild(child) if child.setsid => Some("spawn_child with setsid is for Unix only"),
-        _ => None,
-    }
 }
 
 /// Refused before anything is played.

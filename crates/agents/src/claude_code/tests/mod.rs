@@ -1,4 +1,4 @@
-//! Tests of the session, each through the whole path to the log, and what they share.
+//! Tests of the session, each from output to log, with shared helpers.
 
 mod launch;
 mod recorded;
@@ -13,7 +13,7 @@ use proctor_record::{
     transcript::{Contender, Document, Recording, normalize},
 };
 
-use super::stream::{AfterResult, ClaudeSession, Form};
+use super::stream::{AfterResult, ClaudeSession, StreamFormat};
 
 macro_rules! session {
     ($name:literal) => {
@@ -49,9 +49,9 @@ fn json_of(output: impl AsRef<[u8]>, exit_code: Option<i32>) -> Vec<u8> {
         },
         ..Recording::default()
     };
-    let session = Box::new(ClaudeSession::new(Form::Auto, AfterResult::EndSoon));
+    let session = Box::new(ClaudeSession::new(StreamFormat::Auto, AfterResult::EndSoon));
     let mut json = Vec::new();
-    // A small buffer, so that lines are cut in many places.
+    // A small buffer, so that lines are split at many positions.
     let reader = BufReader::with_capacity(1000, output.as_ref());
     normalize(session, reader, &mut json, recording).unwrap();
     json
@@ -62,7 +62,7 @@ fn codes(log: &Document) -> Vec<&str> {
     errors.filter_map(|error| error.code.as_deref()).collect()
 }
 
-/// A host that remembers what it was asked.
+/// A host that records requests.
 #[derive(Default)]
 struct Host {
     events: Vec<String>,
@@ -80,7 +80,7 @@ impl SessionHost for Host {
     }
 }
 
-fn conclude(form: Form, output: &str, ending: Ending) -> (Conclusion, Host) {
+fn conclude(form: StreamFormat, output: &str, ending: Ending) -> (Conclusion, Host) {
     let mut host = Host::default();
     let mut session = Box::new(ClaudeSession::new(form, AfterResult::EndSoon));
     for line in output.lines() {

@@ -1,4 +1,4 @@
-//! Recorded sessions and message shapes.
+//! Tests of recorded sessions and message shapes.
 
 use proctor_record::{
     outcome::{Outcome, Status},
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn a_recorded_hello_gives_exact_figures_and_the_whole_conversation() {
+fn recorded_session_has_exact_figures_and_all_messages() {
     let log = log_of(HELLO, Some(0));
     let account = &log.account;
     assert_eq!(account.agent_info.version, "2.1.197");
@@ -51,7 +51,7 @@ fn a_recorded_hello_gives_exact_figures_and_the_whole_conversation() {
 }
 
 #[test]
-fn usage_is_the_sum_over_all_models_as_the_cli_counts_it() {
+fn usage_is_the_sum_over_all_models() {
     let usage = log_of(SIMPLE, Some(0)).account.usage.unwrap();
     let main = &usage.per_model["claude-sonnet-4-5-20250929"];
     assert_eq!(main.input_tokens, Some(761));
@@ -79,8 +79,8 @@ fn usage_is_the_sum_over_all_models_as_the_cli_counts_it() {
 }
 
 #[test]
-fn an_account_by_model_that_lacks_what_the_main_thread_used_is_a_lower_bound() {
-    // As 2.0.30 counts: it forgets the input of every message in the figures by model.
+fn incomplete_account_by_model_is_a_lower_bound() {
+    // 2.0.30 omits the input of all messages in the figures by model.
     let result = r#"{"type":"result","subtype":"success","is_error":false,"total_cost_usd":0.0006,
         "usage":{"input_tokens":200,"cache_creation_input_tokens":600,"cache_read_input_tokens":2000,"output_tokens":40},
         "modelUsage":{"claude-sonnet-4-5":{"inputTokens":0,"outputTokens":40,"cacheReadInputTokens":0,"cacheCreationInputTokens":0,"costUSD":0.0006}}}"#;
@@ -96,10 +96,10 @@ fn an_account_by_model_that_lacks_what_the_main_thread_used_is_a_lower_bound() {
 }
 
 #[test]
-fn error_during_execution_with_exit_0_is_a_failure_that_cost_nothing() {
+fn error_during_execution_with_exit_0_is_a_failure_without_cost() {
     let log = log_of(INTERRUPTED, Some(0));
     assert_eq!(log.account.execution.outcome, Outcome::AgentError);
-    assert_eq!(log.account.execution.exit_code, Some(0));
+    assert_eq!(log.account.execution.exit_code, -1);
     let usage = log.account.usage.as_ref().unwrap();
     assert_eq!(usage.source, UsageSource::ResultEvent);
     assert_eq!(usage.total.cost_usd.unwrap().nanos(), 0);
@@ -111,7 +111,7 @@ fn error_during_execution_with_exit_0_is_a_failure_that_cost_nothing() {
 }
 
 #[test]
-fn every_message_shape_is_understood() {
+fn all_message_shapes_are_read() {
     let log = log_of(SHAPES, Some(1));
     let counts = log.account.counts;
     assert_eq!(counts.unknown_events, 0);
@@ -142,7 +142,7 @@ fn every_message_shape_is_understood() {
         .iter()
         .map(|c| (c.name.as_str(), c.result.as_deref(), c.is_error))
         .collect();
-    // One call has five answers in this file: the first is its own, the others are kept.
+    // One call has five results in this file: the first belongs to it, the others are kept.
     assert_eq!(
         calls,
         [
@@ -162,7 +162,7 @@ fn every_message_shape_is_understood() {
 }
 
 #[test]
-fn each_message_shape_stands_on_its_own() {
+fn each_message_shape_is_read_separately() {
     for shape in SHAPES.lines() {
         let log = log_of(shape, None);
         assert_eq!(log.account.counts.unknown_events, 0, "{shape}");
@@ -171,7 +171,7 @@ fn each_message_shape_stands_on_its_own() {
 }
 
 #[test]
-fn what_is_unknown_or_malformed_is_counted_and_the_rest_read() {
+fn unknown_and_malformed_lines_are_counted() {
     let lines: Vec<_> = HELLO.lines().collect();
     let output = format!(
         "{}\n{{\"type\":\"from_the_future\"}}\n{{\"type\":\"system\",\"subtype\":\"new\"}}\n\
@@ -189,7 +189,7 @@ fn what_is_unknown_or_malformed_is_counted_and_the_rest_read() {
 }
 
 #[test]
-fn a_pty_capture_reads_like_a_pipe() {
+fn pty_capture_is_read_like_a_pipe() {
     assert!(PTY.contains("\r\n") && PTY.ends_with("\x1b[?25h"));
     let log = log_of(PTY, Some(0));
     assert_eq!(log.account.counts.malformed_lines, 0);
@@ -205,14 +205,14 @@ fn a_pty_capture_reads_like_a_pipe() {
 }
 
 #[test]
-fn a_session_file_gives_conversation_version_and_figures() {
+fn session_file_has_messages_version_and_figures() {
     let log = log_of(SESSION_FILE, None);
     let account = &log.account;
     assert_eq!(account.counts.unknown_events, 0);
     assert_eq!(account.agent_info.version, "2.1.325");
     assert_eq!(account.model_info.name, "claude-opus-5-5");
     assert_eq!(account.execution.outcome, Outcome::Completed);
-    assert_eq!(account.execution.exit_code, None);
+    assert_eq!(account.execution.exit_code, 0);
     assert!(account.execution.session_id.is_some());
     assert!(account.execution.started_at < account.execution.completed_at);
     assert_eq!(account.execution.duration_ms, Some(890));
@@ -223,7 +223,7 @@ fn a_session_file_gives_conversation_version_and_figures() {
     assert_eq!(log.messages[0].content, "hi");
     assert_eq!(log.tool_calls.len(), 1);
 
-    // Without the account at its end, the messages are what there is.
+    // Without the account at its end, the messages are counted.
     let lines: Vec<_> = SESSION_FILE.lines().collect();
     let older = lines[..lines.len() - 1].join("\n");
     let usage = log_of(older, None).account.usage.unwrap();
@@ -237,21 +237,21 @@ fn a_session_file_gives_conversation_version_and_figures() {
 }
 
 #[test]
-fn a_cut_off_run_counts_each_message_once_and_says_lower_bound() {
+fn interrupted_run_counts_each_message_once() {
     let log = log_of(CUT_OFF, Some(143));
     assert_eq!(log.account.execution.outcome, Outcome::AgentError);
     assert_eq!(codes(&log), ["CLAUDE_EXIT"]);
     let usage = log.account.usage.unwrap();
     assert_eq!(usage.source, UsageSource::Messages);
     assert!(usage.lower_bound && usage.total.cost_usd.is_none());
-    // Five messages of the main thread with their final counts, from the stream; those of
-    // the sub-agents whose blocks were seen with the count at their start.
+    // Five messages of the main thread with their final counts, from the stream; those of the
+    // sub-agents with the counts at their start.
     assert_eq!(usage.total.output_tokens, Some(50 + 51 + 52 + 53 + 53 + 4));
     assert_eq!(usage.total.input_tokens, Some(9000));
 }
 
 #[test]
-fn of_several_results_the_last_account_counts() {
+fn last_of_several_results_is_used() {
     let log = log_of(format!("{CUT_OFF}{TWO_RESULTS}"), Some(0));
     let usage = log.account.usage.unwrap();
     assert_eq!(usage.total.input_tokens, Some(15_000));
@@ -261,7 +261,7 @@ fn of_several_results_the_last_account_counts() {
 }
 
 #[test]
-fn terminal_escapes_are_gone_from_results_and_calls_keep_their_order() {
+fn terminal_escapes_are_removed_from_results() {
     let log = log_of(CUT_OFF, None);
     let results: Vec<_> = log
         .tool_calls
@@ -275,17 +275,47 @@ fn terminal_escapes_are_gone_from_results_and_calls_keep_their_order() {
 }
 
 #[test]
-fn a_synthetic_message_is_never_the_model() {
+fn parts_of_a_message_are_reported_before_the_whole() {
+    let delta = |text: &str, parent: &str| {
+        format!(
+            r#"{{"type":"stream_event","event":{{"type":"content_block_delta","index":0,"delta":{{"type":"text_delta","text":"{text}"}}}},"parent_tool_use_id":{parent}}}"#
+        )
+    };
+    let stop = r#"{"type":"stream_event","event":{"type":"content_block_stop","index":0},"parent_tool_use_id":null}"#;
+    let thinking = r#"{"type":"stream_event","event":{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"hm"}},"parent_tool_use_id":null}"#;
+    let output = [
+        delta("a ", "null"),
+        delta(r"line\nb", "null"),
+        delta("not ours", "\"toolu_1\""),
+        thinking.to_owned(),
+        stop.to_owned(),
+        delta("c", "null"),
+        stop.to_owned(),
+    ];
+    let (_, host) = conclude(StreamFormat::StreamJson, &output.join("\n"), exited(0));
+    let parts: Vec<&str> = host.events.iter().map(String::as_str).collect();
+    assert_eq!(
+        parts,
+        [r#"Partial(Plain("a line\nb"))"#, r#"Partial(Plain("c"))"#]
+    );
+}
+
+#[test]
+fn synthetic_message_does_not_define_the_model() {
     let line = r#"{"type":"assistant","message":{"id":"x","model":"<synthetic>","content":[{"type":"text","text":"API Error"}],"usage":{"input_tokens":0,"output_tokens":0}}}"#;
     let log = log_of(line, Some(1));
     assert_eq!(log.account.model_info.name, "configured");
     assert_eq!(log.account.usage, None);
-    let (conclusion, _) = conclude(Form::StreamJson, &format!("{HELLO}{line}"), exited(0));
+    let (conclusion, _) = conclude(
+        StreamFormat::StreamJson,
+        &format!("{HELLO}{line}"),
+        exited(0),
+    );
     assert_eq!(conclusion.model.as_deref(), Some("claude-opus-4-8[1m]"));
 }
 
 #[test]
-fn every_log_keeps_to_the_schema() {
+fn all_logs_match_the_schema() {
     let schema = serde_json::to_value(proctor_record::transcript::schema()).unwrap();
     let schema = jsonschema::validator_for(&schema).unwrap();
     for output in [
@@ -309,7 +339,7 @@ fn every_log_keeps_to_the_schema() {
 }
 
 #[test]
-fn invalid_utf_8_costs_no_event() {
+fn events_with_invalid_utf_8_are_read() {
     let mut output = HELLO.as_bytes().to_vec();
     let at = HELLO.find("I will write").unwrap();
     output[at] = 0xff;
@@ -337,12 +367,12 @@ proptest! {
         log_of(output, Some(0));
     }
 
-    /// Truncated input is counted, and nothing else is.
+    /// Each truncated line is counted, and nothing else.
     #[test]
-    fn each_line_that_is_cut_off_is_counted(
+    fn truncated_lines_are_counted(
         lines in proptest::collection::vec((any::<prop::sample::Index>(), 10..200_usize), 1..20),
     ) {
-        // Truncation within ignored structure may go unnoticed.
+        // Truncation within an ignored structure may not be detected.
         let lines_of = SHAPES.lines().chain(HELLO.lines());
         let whole: Vec<_> = lines_of.filter(|line| !line.contains("tool_use_result")).collect();
         let mut output = HELLO.lines().next().unwrap().to_owned();

@@ -1,11 +1,11 @@
-//! Plain-text output.
+//! Tests of plain-text output.
 
 use proctor_record::{outcome::Outcome, usage::UsageSource};
 
 use super::*;
 
 #[test]
-fn plain_text_with_the_known_forms_is_a_fallback() {
+fn known_forms_in_plain_text_are_read() {
     let text = "\x1b[1mClaude Code v2.0.30\x1b[0m\r\nModel: claude-sonnet-4\r\n\
                 I will \x1b[32mlook\x1b[0m.\r\n\r\nThen more.\r\n[TOOL: read_file] path/to/file\r\n\
                 Done.\r\nInput tokens: 1234\r\nOutput tokens: 5,678\r\n";
@@ -28,7 +28,7 @@ fn plain_text_with_the_known_forms_is_a_fallback() {
 }
 
 #[test]
-fn text_without_figures_or_model_has_none_and_repeated_ones_are_a_lower_bound() {
+fn repeated_figures_in_text_are_a_lower_bound() {
     let log = log_of("Hello.\nThe Model: User has fields.\n", Some(0));
     assert_eq!(log.account.usage, None);
     assert_eq!(log.account.model_info.name, "configured");
@@ -41,19 +41,19 @@ fn text_without_figures_or_model_has_none_and_repeated_ones_are_a_lower_bound() 
     );
     let usage = log.account.usage.unwrap();
     assert_eq!(usage.total.input_tokens, Some(30));
-    assert_eq!(usage.total.total_tokens, None);
+    assert_eq!(usage.total.total_tokens, Some(30), "the log has a number");
     assert!(usage.lower_bound);
 }
 
 #[test]
-fn text_mode_takes_json_for_text_and_judges_by_the_exit_code() {
+fn text_mode_treats_json_as_text_and_uses_the_exit_code() {
     let json = "{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false}";
-    let (conclusion, host) = conclude(Form::Text, json, exited(1));
+    let (conclusion, host) = conclude(StreamFormat::Text, json, exited(1));
     assert_eq!(conclusion.outcome, Outcome::AgentError);
     assert!(host.events[0].contains("subtype"));
-    let (conclusion, _) = conclude(Form::Text, "", exited(0));
+    let (conclusion, _) = conclude(StreamFormat::Text, "", exited(0));
     assert_eq!(conclusion.outcome, Outcome::AgentError);
     let word = "401 authentication_error: Please run /login";
-    let (conclusion, _) = conclude(Form::Text, word, exited(1));
+    let (conclusion, _) = conclude(StreamFormat::Text, word, exited(1));
     assert_eq!(conclusion.outcome, Outcome::AgentError);
 }

@@ -1,4 +1,4 @@
-//! The verdict on a run, row by row, and what the session asks of its host.
+//! Tests of the outcome of a run, and of the session's requests to its host.
 
 use proctor_record::outcome::Outcome::{
     self, AgentError, Auth, Completed, GaveUp, Interrupted, Network, OutputLimit, Overloaded,
@@ -10,9 +10,9 @@ use super::*;
 const INIT: &str = r#"{"type":"system","subtype":"init","model":"m"}"#;
 const GOOD: &str = r#"{"type":"result","subtype":"success","is_error":false,"result":"done"}"#;
 
-/// The result of `output` and `ending`: the outcome and the code of the first error.
+/// Checks the outcome and the code of the first error.
 fn check(output: &str, ending: Ending, outcome: Outcome, code: &str) {
-    let (conclusion, _) = conclude(Form::StreamJson, output, ending);
+    let (conclusion, _) = conclude(StreamFormat::StreamJson, output, ending);
     assert_eq!(conclusion.outcome, outcome, "{output} {ending:?}");
     let first = conclusion
         .errors
@@ -21,7 +21,7 @@ fn check(output: &str, ending: Ending, outcome: Outcome, code: &str) {
     assert_eq!(first.unwrap_or_default(), code, "{output} {ending:?}");
 }
 
-/// An error result of the kind that says `success`.
+/// An error result with the subtype `success`.
 fn failed(fields: &str) -> String {
     format!(r#"{{"type":"result","subtype":"success","is_error":true,{fields}}}"#)
 }
@@ -39,7 +39,7 @@ const KILLED: Ending = Ending {
 };
 
 #[test]
-fn a_good_result_needs_a_good_end() {
+fn successful_result_requires_a_successful_exit() {
     check(GOOD, exited(0), Completed, "");
     check(GOOD, Ending::default(), Completed, "");
     check(GOOD, ended(EndedBy::Session), Completed, "");
@@ -54,7 +54,7 @@ fn a_good_result_needs_a_good_end() {
 }
 
 #[test]
-fn without_a_result_there_is_no_success() {
+fn run_without_a_result_is_not_a_success() {
     check(INIT, exited(0), AgentError, "CLAUDE_NO_RESULT");
     check("", exited(0), AgentError, "CLAUDE_NO_RESULT");
     check(INIT, exited(3), AgentError, "CLAUDE_EXIT");
@@ -81,7 +81,7 @@ fn without_a_result_there_is_no_success() {
 }
 
 #[test]
-fn error_results_are_the_agents_or_the_infrastructures() {
+fn error_results_are_classified() {
     let max_turns = r#"{"type":"result","subtype":"error_max_turns","is_error":true}"#;
     check(max_turns, exited(1), GaveUp, "CLAUDE_MAX_TURNS");
     let broken = r#"{"type":"result","subtype":"error_during_execution","is_error":false}"#;
@@ -113,7 +113,7 @@ fn error_results_are_the_agents_or_the_infrastructures() {
 }
 
 #[test]
-fn sessions_of_versions_without_a_status_field_are_infrastructure() {
+fn errors_without_a_status_field_are_classified_by_text() {
     check(AUTHENTICATION_FAILED, exited(1), Auth, "CLAUDE_AUTH_FAILED");
     check(RATE_LIMITED, exited(1), RateLimit, "CLAUDE_RATE_LIMIT");
     let said = |text: &str| failed(&format!(r#""result":"{text}""#));
@@ -169,14 +169,14 @@ fn success_without_a_model_call_is_not_completed() {
     check(&result, exited(0), AgentError, "CLAUDE_NO_MODEL_CALL");
     let answered = HELLO.lines().nth(1).unwrap();
     check(&format!("{answered}\n{result}"), exited(0), Completed, "");
-    // Without figures nothing is known about calls.
+    // Without figures the number of calls is unknown.
     check(GOOD, exited(0), Completed, "");
 }
 
 #[test]
-fn plain_text_of_a_failed_call_is_infrastructure_unless_the_cli_exits_with_0() {
+fn failed_call_in_plain_text_is_infrastructure_unless_exit_0() {
     let check = |text: &str, ending, expect| {
-        let (conclusion, _) = conclude(Form::Text, text, ending);
+        let (conclusion, _) = conclude(StreamFormat::Text, text, ending);
         assert_eq!(conclusion.outcome, expect, "{text}");
     };
     check("API Error: 529 busy", exited(1), Overloaded);
@@ -185,10 +185,96 @@ fn plain_text_of_a_failed_call_is_infrastructure_unless_the_cli_exits_with_0() {
     check("API Error: 400 no", exited(1), AgentError);
     check("I could not do it", exited(1), AgentError);
     check("API Error: 529 is what the log says", exited(0), Completed);
+    for (text, expect) in [
+        (
+            "Failed to authenticate. API Error: 403 Your account is disabled.",
+            Auth,
+        ),
+        (
+            "API Error: Request rejected (429) · This request would exceed your rate limit.",
+            RateLimit,
+        ),
+        (
+            "API Error: Request rejected (429) · You exceeded your current quota",
+            Quota,
+        ),
+        (
+            "API Error: 500 Internal server error. Try again in a moment.",
+            Network,
+        ),
+        (
+            "API Error: 503 Service temporarily unavailable.",
+            Overloaded,
+        ),
+        ("Credit balance is too low", Quota),
+        (
+            "API Error: JSON Parse error: Unrecognized token '<'",
+            Network,
+        ),
+        ("Error: Reached max turns (3)", GaveUp),
+    ] {
+        check(text, exited(1), expect);
+    }
+    check("Execution error", exited(0), AgentError);
+}
+
+/// Versions before 2.1.200 report an unreadable answer on standard error, and exit with 0 or an error of their own.
+#[test]
+fn an_answer_that_is_not_json_is_infrastructure() {
+    let broken =
+        r#"{"type":"result","subtype":"error_during_execution","is_error":false,"errors":[]}"#;
+    let undefined =
+        failed(r#""result":"API Error: Cannot read properties of undefined (reading 'map')""#);
+    for (form, output, code) in [
+        (StreamFormat::StreamJson, broken, 0),
+        (StreamFormat::StreamJson, undefined.as_str(), 1),
+        (StreamFormat::Text, "Execution error", 0),
+    ] {
+        let outcome = |stderr: &[u8]| {
+            let mut host = Host::default();
+            let mut session = Box::new(ClaudeSession::new(form, AfterResult::EndSoon));
+            session.on_line(Source::Stderr, stderr, &mut host);
+            session.on_line(Source::Stdout, output.as_bytes(), &mut host);
+            session.finish(&exited(code), &mut host).outcome
+        };
+        let unreadable = b"Could not parse message into JSON: {not json";
+        assert_eq!(outcome(unreadable), Network, "{output}");
+        assert_eq!(outcome(b""), AgentError, "{output}");
+    }
 }
 
 #[test]
-fn a_text_counts_only_where_there_is_no_field_and_only_from_its_start() {
+fn the_time_at_which_a_limit_is_lifted_is_in_the_message() {
+    let event = r#"{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1763413200}}"#;
+    let limit = failed(r#""result":"You've hit your limit · resets 9pm""#);
+    let (conclusion, _) = conclude(
+        StreamFormat::StreamJson,
+        &format!("{event}\n{limit}"),
+        exited(1),
+    );
+    assert_eq!(conclusion.outcome, RateLimit);
+    let message = &conclusion.errors[0].message;
+    assert!(message.contains("resets at 1763413200"), "{message}");
+}
+
+#[test]
+fn states_of_mcp_servers_are_reported() {
+    let init = r#"{"type":"system","subtype":"init","model":"m","mcp_servers":[{"name":"db","status":"failed"},{"name":"web","status":"connected","source":"dynamic"}]}"#;
+    let (_, host) = conclude(StreamFormat::StreamJson, init, exited(0));
+    let event = host
+        .events
+        .iter()
+        .find(|event| event.starts_with("McpServers"));
+    let event = event.unwrap();
+    assert!(event.contains(r#"name: "db", status: "failed""#), "{event}");
+    assert!(
+        event.contains(r#"name: "web", status: "connected""#),
+        "{event}"
+    );
+}
+
+#[test]
+fn error_text_is_used_without_a_field_and_at_its_start_only() {
     let said = |text: &str| failed(&format!(r#""api_error_status":null,"result":"{text}""#));
     for (text, outcome, code) in [
         (
@@ -212,7 +298,7 @@ fn a_text_counts_only_where_there_is_no_field_and_only_from_its_start() {
 }
 
 #[test]
-fn a_limit_that_hits_while_the_cli_tries_again_is_the_infrastructures() {
+fn limit_during_retries_is_an_infrastructure_failure() {
     let wall = ended(EndedBy::WallLimit);
     check(
         &retry("429", "rate_limit"),
@@ -242,34 +328,84 @@ fn a_limit_that_hits_while_the_cli_tries_again_is_the_infrastructures() {
     check(&overcome, wall, Timeout, "CLAUDE_TIMEOUT");
 }
 
+/// Versions around 2.1.235 write an error result when they get SIGTERM.
 #[test]
-fn refused_credentials_end_the_run_at_once_and_a_result_after_a_grace() {
+fn a_result_of_an_ended_cli_does_not_hide_why_it_was_ended() {
+    let aborted = r#"{"type":"result","subtype":"error_during_execution","is_error":true,"terminal_reason":"aborted_streaming"}"#;
+    let after = |before: &str| format!("{before}\n{aborted}");
+    for (output, by, outcome, code) in [
+        (
+            after(&retry("401", "authentication_failed")),
+            EndedBy::Session,
+            Auth,
+            "CLAUDE_AUTH_FAILED",
+        ),
+        (
+            after(&retry("529", "overloaded")),
+            EndedBy::WallLimit,
+            Overloaded,
+            "CLAUDE_OVERLOADED",
+        ),
+        (after(INIT), EndedBy::WallLimit, Timeout, "CLAUDE_TIMEOUT"),
+        (
+            after(INIT),
+            EndedBy::Cancelled,
+            Interrupted,
+            "CLAUDE_INTERRUPTED",
+        ),
+        (
+            after(GOOD),
+            EndedBy::WallLimit,
+            Completed,
+            "CLAUDE_ENDED_AFTER_RESULT",
+        ),
+        (after(GOOD), EndedBy::Session, Completed, ""),
+    ] {
+        check(&output, ended(by), outcome, code);
+    }
+    // An abort of its own is an error of its own.
+    check(aborted, exited(1), AgentError, "CLAUDE_EXECUTION_ERROR");
+}
+
+#[test]
+fn refused_credentials_end_the_run_at_once() {
     let refused = retry("401", "authentication_failed");
     let (_, host) = conclude(
-        Form::StreamJson,
+        StreamFormat::StreamJson,
         &format!("{refused}\n{refused}"),
         exited(0),
     );
     assert_eq!(host.ends, [Duration::ZERO]);
 
     let busy = retry("529", "overloaded");
-    let (conclusion, host) = conclude(Form::StreamJson, &format!("{busy}\n{HELLO}"), exited(0));
+    let (conclusion, host) = conclude(
+        StreamFormat::StreamJson,
+        &format!("{busy}\n{HELLO}"),
+        exited(0),
+    );
     assert_eq!(host.ends, [Duration::from_secs(2)]);
     assert_eq!(conclusion.outcome, Outcome::Completed);
     assert_eq!(conclusion.counts.retries, 1);
 
     let tasks = r#"{"type":"system","subtype":"background_tasks_changed","tasks":[{}]}"#;
-    let (_, host) = conclude(Form::StreamJson, &format!("{tasks}\n{HELLO}"), exited(0));
+    let (_, host) = conclude(
+        StreamFormat::StreamJson,
+        &format!("{tasks}\n{HELLO}"),
+        exited(0),
+    );
     assert!(
         host.ends.is_empty(),
-        "background work goes on after this result"
+        "background tasks continue after this result"
     );
 }
 
 #[test]
-fn stderr_is_no_event_and_explains_an_exit() {
+fn stderr_explains_a_failed_exit() {
     let mut host = Host::default();
-    let mut session = Box::new(ClaudeSession::new(Form::StreamJson, AfterResult::EndSoon));
+    let mut session = Box::new(ClaudeSession::new(
+        StreamFormat::StreamJson,
+        AfterResult::EndSoon,
+    ));
     session.on_line(Source::Stderr, b"error: unknown option '--x'", &mut host);
     session.on_oversized_line(Source::Stdout, 9_000_000);
     let conclusion = session.finish(&exited(1), &mut host);

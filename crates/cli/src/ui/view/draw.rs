@@ -1,7 +1,7 @@
 //! Draws the view: a title, the totals, trials and session, and the keys.
 
 use jiff::Timestamp;
-use proctor_harness::record::{
+use proctor_record::record::{
     VerdictStatus,
     follow::{RunView, TrialState},
 };
@@ -14,11 +14,11 @@ use ratatui::{
 };
 
 use super::{
-    session::{Answer, Item, Kind, Session},
-    state::{Input, Layout, Purpose, Show, State, name},
+    session::{ItemKind, SessionItem, SessionView, ToolResult},
+    state::{InputMode, Layout, Purpose, Show, ViewState, name},
     table::{self, ListStyle, state_of},
     text::{clock, fit, tame},
-    totals::Totals,
+    totals::ViewTotals,
 };
 
 /// Minimum width to show trials and session side by side.
@@ -45,9 +45,9 @@ Ctrl-C       stop the run; twice: immediately";
 /// Draw everything.
 pub fn draw(
     frame: &mut Frame<'_>,
-    state: &mut State,
+    state: &mut ViewState,
     run: &RunView,
-    session: &mut Session,
+    session: &mut SessionView,
     now: Timestamp,
 ) {
     let rows = [
@@ -59,22 +59,27 @@ pub fn draw(
     let [title, totals, body, keys] = Split::vertical(rows).areas(frame.area());
     let bold = Style::new().add_modifier(Modifier::BOLD);
     put(frame, title, &headline(state, run), bold);
-    put(frame, totals, &Totals::of(run, now).text(), Style::new());
+    put(
+        frame,
+        totals,
+        &ViewTotals::of(run, now).text(),
+        Style::new(),
+    );
     let mut pane = Pane {
         frame,
         state,
         run,
         now,
     };
-    if pane.state.input == Input::Help {
+    if pane.state.input == InputMode::Help {
         pane.frame.render_widget(Paragraph::new(HELP), body);
     } else {
         pane.body(body, session);
     }
     let style = match state.input {
-        Input::Cancel(_) | Input::Quit => Style::new().fg(Color::Black).bg(Color::Yellow),
-        Input::Filter => bold,
-        Input::Keys | Input::Help => Style::new().add_modifier(Modifier::DIM),
+        InputMode::Cancel(_) | InputMode::Quit => Style::new().fg(Color::Black).bg(Color::Yellow),
+        InputMode::Filter => bold,
+        InputMode::Keys | InputMode::Help => Style::new().add_modifier(Modifier::DIM),
     };
     put(frame, keys, &footer(state, run), style);
 }
@@ -84,7 +89,7 @@ fn put(frame: &mut Frame<'_>, area: Rect, text: &str, style: Style) {
     frame.render_widget(Line::styled(text, style), area);
 }
 
-fn headline(state: &State, run: &RunView) -> String {
+fn headline(state: &ViewState, run: &RunView) -> String {
     let now = match (state.purpose, run.is_running) {
         (Purpose::Replay, _) if state.is_paused => "replay, paused",
         (Purpose::Replay, _) => "replay",
@@ -97,19 +102,19 @@ fn headline(state: &State, run: &RunView) -> String {
     format!("proctor · {run} · {now}")
 }
 
-fn footer(state: &State, run: &RunView) -> String {
+fn footer(state: &ViewState, run: &RunView) -> String {
     match state.input {
-        Input::Filter => return format!("/{}▏", tame(&state.filter)),
-        Input::Quit => {
+        InputMode::Filter => return format!("/{}▏", tame(&state.filter)),
+        InputMode::Quit => {
             return "Stop the run? Agents are stopped and their records are written. y/n"
                 .to_owned();
         }
-        Input::Cancel(number) => {
+        InputMode::Cancel(number) => {
             let trial = run.trials.iter().find(|trial| trial.number == number);
             let name = trial.map(name).unwrap_or_default();
             return format!("Stop {}? y/n", tame(&name));
         }
-        Input::Keys | Input::Help => {}
+        InputMode::Keys | InputMode::Help => {}
     }
     let keys = match state.purpose {
         Purpose::Run => {
@@ -133,13 +138,13 @@ fn footer(state: &State, run: &RunView) -> String {
 /// The data for drawing the body.
 struct Pane<'a, 'b> {
     frame: &'a mut Frame<'b>,
-    state: &'a mut State,
+    state: &'a mut ViewState,
     run: &'a RunView,
     now: Timestamp,
 }
 
 impl Pane<'_, '_> {
-    fn body(&mut self, area: Rect, session: &mut Session) {
+    fn body(&mut self, area: Rect, session: &mut SessionView) {
         match self.state.layout {
             Layout::Session => self.session(area, session),
             Layout::Table => self.list(area, ListStyle::Wide),
@@ -163,7 +168,7 @@ impl Pane<'_, '_> {
             .render_widget(Paragraph::new(Text::from(lines)), area);
     }
 
-    fn session(&mut self, area: Rect, session: &mut Session) {
+    fn session(&mut self, area: Rect, session: &mut SessionView) {
         let Some(trial) = self
             .state
             .chosen
@@ -195,7 +200,7 @@ impl Pane<'_, '_> {
     }
 }
 
-fn session_line((item, text, is_first): (&Item, &str, bool), times: usize) -> Line<'static> {
+fn session_line((item, text, is_first): (&SessionItem, &str, bool), times: usize) -> Line<'static> {
     let dim = Style::new().add_modifier(Modifier::DIM);
     let time = match (times, is_first) {
         (0, _) => String::new(),
@@ -203,30 +208,30 @@ fn session_line((item, text, is_first): (&Item, &str, bool), times: usize) -> Li
         (_, false) => " ".repeat(times),
     };
     let (mark, mark_style, style) = match item.kind {
-        Kind::Said => (' ', Style::new(), Style::new()),
-        Kind::Thought => ('~', dim, dim.add_modifier(Modifier::ITALIC)),
-        Kind::Tool(Answer::Open) => (
+        ItemKind::Said => (' ', Style::new(), Style::new()),
+        ItemKind::Thought => ('~', dim, dim.add_modifier(Modifier::ITALIC)),
+        ItemKind::Tool(ToolResult::Open) => (
             '▸',
             Style::new().fg(Color::Cyan),
             Style::new().fg(Color::Cyan),
         ),
-        Kind::Tool(Answer::Good) => (
+        ItemKind::Tool(ToolResult::Good) => (
             '✓',
             Style::new().fg(Color::Green),
             Style::new().fg(Color::Cyan),
         ),
-        Kind::Tool(Answer::Bad) => (
+        ItemKind::Tool(ToolResult::Bad) => (
             '✗',
             Style::new().fg(Color::Red),
             Style::new().fg(Color::Cyan),
         ),
-        Kind::Note => (
+        ItemKind::Note => (
             '!',
             Style::new().fg(Color::Yellow),
             Style::new().fg(Color::Yellow),
         ),
-        Kind::Judged(status) => judged(status),
-        Kind::Step => ('─', dim, dim),
+        ItemKind::Judged(status) => judged(status),
+        ItemKind::Step => ('─', dim, dim),
     };
     let mark = if is_first { mark } else { ' ' };
     Line::from(vec![

@@ -8,7 +8,7 @@ use std::{
 
 use camino::Utf8Path;
 use jiff::{SignedDuration, Timestamp};
-use proctor_harness::record::{
+use proctor_record::record::{
     EVENTS_FILE, Entry, Event as Happened, Tail,
     follow::{RunView, TrialState, TrialView},
 };
@@ -17,8 +17,8 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use super::{
     draw::draw,
     screen::Screen,
-    session::Session,
-    state::{Action, Purpose, State},
+    session::SessionView,
+    state::{Purpose, ViewAction, ViewState},
 };
 
 /// The redraw interval.
@@ -28,9 +28,9 @@ const SKIP: f64 = 10_000.0;
 
 /// Plays back a trial until the user quits or `is_over` returns true.
 pub fn replay(folder: &Utf8Path, speed: f64, is_over: &dyn Fn() -> bool) -> io::Result<()> {
-    let mut player = Player::open(folder, speed);
+    let mut player = PlaybackPosition::open(folder, speed);
     let mut screen = Screen::take()?;
-    let mut state = State::new(Purpose::Replay);
+    let mut state = ViewState::new(Purpose::Replay);
     state.chosen = Some(0);
     let mut at = Instant::now();
     while !is_over() {
@@ -44,12 +44,12 @@ pub fn replay(folder: &Utf8Path, speed: f64, is_over: &dyn Fn() -> bool) -> io::
                 && key.kind != KeyEventKind::Release
             {
                 match state.key(key, &player.run) {
-                    Some(Action::Leave | Action::Stop) => return Ok(()),
-                    Some(Action::Pause) => state.is_paused = !state.is_paused,
-                    Some(Action::Faster) => player.speed *= 2.0,
-                    Some(Action::Slower) => player.speed /= 2.0,
-                    Some(Action::Skip) => player.at += SKIP,
-                    Some(Action::Cancel(_)) | None => {}
+                    Some(ViewAction::Leave | ViewAction::Stop) => return Ok(()),
+                    Some(ViewAction::Pause) => state.is_paused = !state.is_paused,
+                    Some(ViewAction::Faster) => player.speed *= 2.0,
+                    Some(ViewAction::Slower) => player.speed /= 2.0,
+                    Some(ViewAction::Skip) => player.at += SKIP,
+                    Some(ViewAction::Cancel(_)) | None => {}
                 }
                 break;
             }
@@ -59,11 +59,11 @@ pub fn replay(folder: &Utf8Path, speed: f64, is_over: &dyn Fn() -> bool) -> io::
 }
 
 /// The state of a playback.
-struct Player {
+struct PlaybackPosition {
     tail: Tail,
     /// Events that are read but not yet due.
     next: VecDeque<Entry>,
-    session: Session,
+    session: SessionView,
     run: RunView,
     /// Milliseconds of the session.
     at: f64,
@@ -72,14 +72,14 @@ struct Player {
     now: Timestamp,
 }
 
-impl Player {
-    fn open(folder: &Utf8Path, speed: f64) -> Player {
+impl PlaybackPosition {
+    fn open(folder: &Utf8Path, speed: f64) -> PlaybackPosition {
         let trial = TrialView::waiting(0, folder.to_owned());
         let began = Timestamp::now();
-        Player {
+        PlaybackPosition {
             tail: Tail::new(folder.join("artifacts").join(EVENTS_FILE)),
             next: VecDeque::new(),
-            session: Session::empty(),
+            session: SessionView::empty(),
             run: RunView {
                 run_dir: folder.to_owned(),
                 is_running: true,
@@ -159,8 +159,8 @@ mod tests {
         let lines = [0, 1000, 3000]
             .map(|t| format!("{{\"t\":{t},\"event\":\"note\",\"text\":\"at {t}\"}}\n"));
         std::fs::write(folder.join("artifacts").join(EVENTS_FILE), lines.concat()).unwrap();
-        let mut player = Player::open(&folder, 2.0);
-        let shown = |player: &mut Player| player.session.window(40, 10, &mut 0).len();
+        let mut player = PlaybackPosition::open(&folder, 2.0);
+        let shown = |player: &mut PlaybackPosition| player.session.window(40, 10, &mut 0).len();
         player.advance(Duration::from_millis(400), false);
         assert_eq!(shown(&mut player), 1);
         player.advance(Duration::from_millis(200), false);

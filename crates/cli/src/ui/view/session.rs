@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use camino::Utf8PathBuf;
-use proctor_harness::record::{EVENTS_FILE, Entry, Event, Tail, VerdictStatus};
+use proctor_record::record::{EVENTS_FILE, Entry, Event, Tail, VerdictStatus};
 
 use super::text::{line, tame, wrap};
 
@@ -26,9 +26,9 @@ const EDITORS: &[&str] = &[
 
 /// A trial's session.
 #[derive(Debug)]
-pub struct Session {
+pub struct SessionView {
     tail: Tail,
-    items: VecDeque<Item>,
+    items: VecDeque<SessionItem>,
     /// The number of items removed from the front.
     dropped: usize,
     /// Item numbers of tool calls without a result.
@@ -41,24 +41,26 @@ pub struct Session {
 
 /// One item of a session.
 #[derive(Debug)]
-pub struct Item {
+pub struct SessionItem {
     /// Milliseconds since the trial started.
     pub t: u64,
     /// The kind of item.
-    pub kind: Kind,
+    pub kind: ItemKind,
     text: String,
     lines: Vec<String>,
+    /// Whether it is a message that the agent is still writing.
+    is_partial: bool,
 }
 
 /// Kinds of items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ItemKind {
     /// A message of the agent.
     Said,
     /// The agent's reasoning.
     Thought,
     /// A tool call and its result.
-    Tool(Answer),
+    Tool(ToolResult),
     /// A note: a retry, a denial or a compaction.
     Note,
     /// A verdict.
@@ -69,7 +71,7 @@ pub enum Kind {
 
 /// The result of a tool call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum ToolResult {
     /// No result yet.
     Open,
     /// Success.
@@ -78,20 +80,20 @@ pub enum Answer {
     Bad,
 }
 
-impl Session {
+impl SessionView {
     /// The session of the trial in this directory.
-    pub fn open(folder: &camino::Utf8Path) -> Session {
+    pub fn open(folder: &camino::Utf8Path) -> SessionView {
         let events = folder.join("artifacts").join(EVENTS_FILE);
-        Session::over(Tail::of_last(events, READ_BACK))
+        SessionView::over(Tail::of_last(events, READ_BACK))
     }
 
     /// A session without a file; the caller pushes its events.
-    pub fn empty() -> Session {
-        Session::over(Tail::new(Utf8PathBuf::new()))
+    pub fn empty() -> SessionView {
+        SessionView::over(Tail::new(Utf8PathBuf::new()))
     }
 
-    fn over(tail: Tail) -> Session {
-        Session {
+    fn over(tail: Tail) -> SessionView {
+        SessionView {
             tail,
             items: VecDeque::new(),
             dropped: 0,
@@ -114,33 +116,42 @@ impl Session {
     /// Applies an event.
     pub fn push(&mut self, entry: &Entry) {
         let kind = match &entry.event {
-            Event::Said(_) => Kind::Said,
-            Event::Thought(_) => Kind::Thought,
-            Event::Note(_) | Event::Lost { .. } => Kind::Note,
+            Event::Saying(passage) if self.continue_message(&passage.text) => return,
+            Event::Saying(_) => ItemKind::Said,
+            Event::Said(_) => {
+                // The whole message takes the place of its parts.
+                if self.items.back().is_some_and(|item| item.is_partial) {
+                    self.items.pop_back();
+                }
+                ItemKind::Said
+            }
+            Event::Thought(_) => ItemKind::Thought,
+            Event::Note(_) | Event::Lost { .. } => ItemKind::Note,
             Event::Tool { id, tool, target } => {
                 self.called(id.as_deref(), tool, target.as_deref());
-                Kind::Tool(Answer::Open)
+                ItemKind::Tool(ToolResult::Open)
             }
             Event::ToolResult { id, is_error } => return self.answered(id, *is_error),
-            Event::Judged { status, .. } => Kind::Judged(*status),
+            Event::Judged { status, .. } => ItemKind::Judged(*status),
             Event::Started { .. } => {
                 // A new attempt starts a new session.
-                *self = Session::over(std::mem::replace(
+                *self = SessionView::over(std::mem::replace(
                     &mut self.tail,
                     Tail::new(Utf8PathBuf::new()),
                 ));
-                Kind::Step
+                ItemKind::Step
             }
-            _ => Kind::Step,
+            _ => ItemKind::Step,
         };
         let Some(text) = line(&entry.event) else {
             return;
         };
-        self.items.push_back(Item {
+        self.items.push_back(SessionItem {
             t: entry.t,
             kind,
             text: tame(&text),
             lines: Vec::new(),
+            is_partial: matches!(entry.event, Event::Saying(_)),
         });
         if self.items.len() > MOST_ITEMS {
             self.items.pop_front();
@@ -148,6 +159,16 @@ impl Session {
             let dropped = self.dropped;
             self.open.retain(|_, number| *number >= dropped);
         }
+    }
+
+    /// Adds to the message that the agent is writing, if there is one.
+    fn continue_message(&mut self, text: &str) -> bool {
+        let Some(item) = self.items.back_mut().filter(|item| item.is_partial) else {
+            return false;
+        };
+        item.text.push_str(&tame(text));
+        item.lines.clear();
+        true
     }
 
     fn called(&mut self, id: Option<&str>, tool: &str, target: Option<&str>) {
@@ -165,8 +186,12 @@ impl Session {
         let number = self.open.remove(id);
         let item = number.and_then(|number| self.items.get_mut(number.checked_sub(self.dropped)?));
         if let Some(item) = item {
-            let answer = if is_error { Answer::Bad } else { Answer::Good };
-            item.kind = Kind::Tool(answer);
+            let answer = if is_error {
+                ToolResult::Bad
+            } else {
+                ToolResult::Good
+            };
+            item.kind = ItemKind::Tool(answer);
         }
     }
 
@@ -182,7 +207,7 @@ impl Session {
         columns: usize,
         rows: usize,
         up: &mut usize,
-    ) -> Vec<(&Item, &str, bool)> {
+    ) -> Vec<(&SessionItem, &str, bool)> {
         let is_new_width = self.columns != columns;
         self.columns = columns;
         let mut total = 0;
@@ -205,7 +230,7 @@ impl Session {
 
 #[cfg(test)]
 mod tests {
-    use proctor_harness::record::Passage;
+    use proctor_record::record::Passage;
 
     use super::*;
 
@@ -217,7 +242,7 @@ mod tests {
     }
 
     fn shown(
-        session: &mut Session,
+        session: &mut SessionView,
         columns: usize,
         rows: usize,
         up: usize,
@@ -230,7 +255,7 @@ mod tests {
 
     #[test]
     fn session_shows_end_and_scrolling_stops_at_start() {
-        let mut session = Session::empty();
+        let mut session = SessionView::empty();
         for number in 0..5 {
             session.push(&said(number, &format!("line {number}")));
         }
@@ -250,8 +275,24 @@ mod tests {
     }
 
     #[test]
+    fn message_grows_while_it_is_written_and_is_replaced_by_the_whole() {
+        let mut session = SessionView::empty();
+        let saying = |text: &str| Entry {
+            t: 1,
+            event: Event::Saying(Passage::of(text)),
+        };
+        session.push(&said(0, "before"));
+        session.push(&saying("Hel"));
+        assert_eq!(shown(&mut session, 20, 5, 0).0, ["before", "Hel"]);
+        session.push(&saying("lo"));
+        assert_eq!(shown(&mut session, 20, 5, 0).0, ["before", "Hello"]);
+        session.push(&said(2, "Hello."));
+        assert_eq!(shown(&mut session, 20, 5, 0).0, ["before", "Hello."]);
+    }
+
+    #[test]
     fn tool_results_mark_calls_and_edits_are_listed() {
-        let mut session = Session::empty();
+        let mut session = SessionView::empty();
         let call = |id: &str, tool: &str, target: &str| Entry {
             t: 1,
             event: Event::Tool {
@@ -269,14 +310,20 @@ mod tests {
             };
             session.push(&Entry { t: 2, event });
         }
-        let kinds: Vec<Kind> = session.items.iter().map(|item| item.kind).collect();
-        assert_eq!(kinds, [Kind::Tool(Answer::Good), Kind::Tool(Answer::Bad)]);
+        let kinds: Vec<ItemKind> = session.items.iter().map(|item| item.kind).collect();
+        assert_eq!(
+            kinds,
+            [
+                ItemKind::Tool(ToolResult::Good),
+                ItemKind::Tool(ToolResult::Bad)
+            ]
+        );
         assert_eq!(session.changed().collect::<Vec<_>>(), ["a.rs"]);
     }
 
     #[test]
     fn long_session_keeps_only_its_end() {
-        let mut session = Session::empty();
+        let mut session = SessionView::empty();
         for number in 0..MOST_ITEMS as u64 + 10 {
             session.push(&said(number, "x"));
         }

@@ -1,6 +1,6 @@
 //! The state of the view, and the effect of keys on it. This module does not draw or wait.
 
-use proctor_harness::record::{
+use proctor_record::record::{
     TrialStatus,
     follow::{RunView, TrialState, TrialView},
 };
@@ -44,7 +44,7 @@ pub enum Show {
 
 /// The input mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Input {
+pub enum InputMode {
     /// Commands.
     Keys,
     /// The filter.
@@ -59,7 +59,7 @@ pub enum Input {
 
 /// Actions outside the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum ViewAction {
     /// Close the view; a run of this process is stopped in an orderly way.
     Leave,
     /// Stop the run like Ctrl-C: orderly the first time, immediately the second time.
@@ -78,7 +78,7 @@ pub enum Action {
 
 /// The view's state.
 #[derive(Debug)]
-pub struct State {
+pub struct ViewState {
     /// The purpose of the view.
     pub purpose: Purpose,
     /// The layout.
@@ -94,17 +94,17 @@ pub struct State {
     /// The scroll position of the session, in lines above its end.
     pub up: usize,
     /// The input mode.
-    pub input: Input,
+    pub input: InputMode,
     /// Whether starting trials or playback is paused.
     pub is_paused: bool,
     /// Whether the run is being stopped.
     pub is_stopping: bool,
 }
 
-impl State {
+impl ViewState {
     /// The initial state.
-    pub fn new(purpose: Purpose) -> State {
-        State {
+    pub fn new(purpose: Purpose) -> ViewState {
+        ViewState {
             purpose,
             layout: match purpose {
                 Purpose::Replay => Layout::Session,
@@ -115,7 +115,7 @@ impl State {
             chosen: None,
             follows: true,
             up: 0,
-            input: Input::Keys,
+            input: InputMode::Keys,
             is_paused: false,
             is_stopping: false,
         }
@@ -165,41 +165,41 @@ impl State {
     }
 
     /// Handles a key.
-    pub fn key(&mut self, key: KeyEvent, run: &RunView) -> Option<Action> {
+    pub fn key(&mut self, key: KeyEvent, run: &RunView) -> Option<ViewAction> {
         if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
             return Some(match self.purpose {
-                Purpose::Run => Action::Stop,
-                _ => Action::Leave,
+                Purpose::Run => ViewAction::Stop,
+                _ => ViewAction::Leave,
             });
         }
         let is_yes = matches!(key.code, KeyCode::Char('y' | 'Y'));
-        match std::mem::replace(&mut self.input, Input::Keys) {
-            Input::Keys => {}
-            Input::Filter => {
+        match std::mem::replace(&mut self.input, InputMode::Keys) {
+            InputMode::Keys => {}
+            InputMode::Filter => {
                 self.input = self.typed(key.code);
                 return None;
             }
-            Input::Cancel(number) => return is_yes.then_some(Action::Cancel(number)),
-            Input::Quit => return is_yes.then_some(Action::Leave),
-            Input::Help => return None,
+            InputMode::Cancel(number) => return is_yes.then_some(ViewAction::Cancel(number)),
+            InputMode::Quit => return is_yes.then_some(ViewAction::Leave),
+            InputMode::Help => return None,
         }
         self.moved(key.code, run);
         self.pressed(key.code, run)
     }
 
     /// Handles a key in the filter, and returns the next input mode.
-    fn typed(&mut self, key: KeyCode) -> Input {
+    fn typed(&mut self, key: KeyCode) -> InputMode {
         match key {
             KeyCode::Char(c) => self.filter.push(c),
             KeyCode::Backspace => drop(self.filter.pop()),
-            KeyCode::Enter => return Input::Keys,
+            KeyCode::Enter => return InputMode::Keys,
             KeyCode::Esc => {
                 self.filter.clear();
-                return Input::Keys;
+                return InputMode::Keys;
             }
             _ => {}
         }
-        Input::Filter
+        InputMode::Filter
     }
 
     fn moved(&mut self, key: KeyCode, run: &RunView) {
@@ -232,7 +232,7 @@ impl State {
         self.up = 0;
     }
 
-    fn pressed(&mut self, key: KeyCode, run: &RunView) -> Option<Action> {
+    fn pressed(&mut self, key: KeyCode, run: &RunView) -> Option<ViewAction> {
         let is_run = self.purpose == Purpose::Run;
         let is_replay = self.purpose == Purpose::Replay;
         match key {
@@ -243,7 +243,7 @@ impl State {
                 self.layout = Layout::Both;
             }
             KeyCode::Char('t') if !is_replay => self.layout = Layout::Table,
-            KeyCode::Char('/') if !is_replay => self.input = Input::Filter,
+            KeyCode::Char('/') if !is_replay => self.input = InputMode::Filter,
             KeyCode::Tab if !is_replay => {
                 self.show = match self.show {
                     Show::All => Show::Active,
@@ -255,28 +255,28 @@ impl State {
                 self.follows = !self.follows;
                 self.up = 0;
             }
-            KeyCode::Char('?') => self.input = Input::Help,
+            KeyCode::Char('?') => self.input = InputMode::Help,
             KeyCode::Char('c') if is_run => self.input = self.cancelling(run),
-            KeyCode::Char('q') if is_run => self.input = Input::Quit,
-            KeyCode::Char('q') => return Some(Action::Leave),
-            KeyCode::Char('p') if is_run => return Some(Action::Pause),
-            KeyCode::Char(' ' | 'p') if is_replay => return Some(Action::Pause),
-            KeyCode::Char('+') if is_replay => return Some(Action::Faster),
-            KeyCode::Char('-') if is_replay => return Some(Action::Slower),
-            KeyCode::Right if is_replay => return Some(Action::Skip),
+            KeyCode::Char('q') if is_run => self.input = InputMode::Quit,
+            KeyCode::Char('q') => return Some(ViewAction::Leave),
+            KeyCode::Char('p') if is_run => return Some(ViewAction::Pause),
+            KeyCode::Char(' ' | 'p') if is_replay => return Some(ViewAction::Pause),
+            KeyCode::Char('+') if is_replay => return Some(ViewAction::Faster),
+            KeyCode::Char('-') if is_replay => return Some(ViewAction::Slower),
+            KeyCode::Right if is_replay => return Some(ViewAction::Skip),
             _ => {}
         }
         None
     }
 
     /// The confirmation to stop the selected trial, if it has not ended.
-    fn cancelling(&self, run: &RunView) -> Input {
+    fn cancelling(&self, run: &RunView) -> InputMode {
         let trial = self.chosen.and_then(|place| run.trials.get(place));
         let is_open =
             |trial: &&TrialView| matches!(trial.state, TrialState::Waiting | TrialState::Active(_));
         match trial.filter(is_open) {
-            Some(trial) => Input::Cancel(trial.number),
-            None => Input::Keys,
+            Some(trial) => InputMode::Cancel(trial.number),
+            None => InputMode::Keys,
         }
     }
 }

@@ -1,10 +1,9 @@
 //! The list of trials: one line each, with as many columns as fit.
 
 use jiff::Timestamp;
-use proctor_harness::record::{
-    TrialStatus,
+use proctor_record::record::{
+    Phase, TrialStatus,
     follow::{RunView, TrialState, TrialView},
-    run_event::Phase,
 };
 use ratatui::{
     style::{Color, Modifier, Style},
@@ -12,7 +11,7 @@ use ratatui::{
 };
 
 use super::{
-    state::{State, name},
+    state::{ViewState, name},
     text::{clock, fit, fit_right, line, short, tame},
 };
 
@@ -67,7 +66,7 @@ pub enum ListStyle {
 
 /// Draws the list for a size: a header, and the rows around the selected one.
 pub fn lines(
-    state: &State,
+    state: &ViewState,
     run: &RunView,
     (width, height): (usize, usize),
     style: ListStyle,
@@ -152,7 +151,7 @@ pub fn state_of(state: TrialState) -> (char, &'static str, Color) {
         TrialState::Dead => ('!', "killed", Color::Yellow),
         TrialState::Ended(TrialStatus::Passed, _) => ('✓', "passed", Color::Green),
         TrialState::Ended(TrialStatus::Failed, _) => ('✗', "failed", Color::Red),
-        TrialState::Ended(TrialStatus::Error, _) => ('!', "not judged", Color::Yellow),
+        TrialState::Ended(TrialStatus::Error, _) => ('!', "excluded", Color::Yellow),
         TrialState::Ended(TrialStatus::Interrupted, _) => ('!', "ended", Color::Yellow),
     }
 }

@@ -2,12 +2,11 @@
 
 use insta::assert_snapshot;
 use jiff::Timestamp;
-use proctor_harness::{
+use proctor_record::{
     outcome::Outcome,
     record::{
-        Entry, Event, Passage, TrialStatus,
+        Entry, Event, Passage, Phase, TrialStatus,
         follow::{RunView, TrialState, TrialView},
-        run_event::Phase,
     },
     usage::Usd,
 };
@@ -19,8 +18,8 @@ use ratatui::{
 
 use super::{
     draw::draw,
-    session::Session,
-    state::{Action, Input, Layout, Purpose, State},
+    session::SessionView,
+    state::{InputMode, Layout, Purpose, ViewAction, ViewState},
 };
 
 fn now() -> Timestamp {
@@ -65,8 +64,8 @@ fn run() -> RunView {
     }
 }
 
-fn session() -> Session {
-    let mut session = Session::empty();
+fn session() -> SessionView {
+    let mut session = SessionView::empty();
     let mut push = |t, event| session.push(&Entry { t, event });
     let phase = Phase::Running;
     push(0, Event::Phase { phase });
@@ -88,7 +87,7 @@ fn session() -> Session {
     session
 }
 
-fn screen(state: &mut State, (width, height): (u16, u16)) -> String {
+fn screen(state: &mut ViewState, (width, height): (u16, u16)) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     let run = run();
     state.settle(&run);
@@ -110,9 +109,9 @@ fn screen(state: &mut State, (width, height): (u16, u16)) -> String {
 
 #[test]
 fn trials_and_running_session_are_side_by_side() {
-    assert_snapshot!(screen(&mut State::new(Purpose::Run), (110, 14)), @"
+    assert_snapshot!(screen(&mut ViewState::new(Purpose::Run), (110, 14)), @"
     proctor · 20260101-120000-00000001 · running
-    2/4 done · 1 running · 1 passed, 1 failed, 0 not judged · about 01:00 left · 25.7k tokens · $0.50
+    2/4 done · 1 running · 1 passed, 1 failed, 0 excluded · about 01:00 left · 25.7k tokens · $0.50
       trial                  state         time  tokens│● claude · fix-日本語 #1 · running
     ✓ claude · fix-日本語 #1 passed       01:00   12.3k│  changed: src/leap.rs
     ✗ floor · fix-日本語 #1  failed       01:00   12.3k│00:00  ─ running the agent
@@ -130,7 +129,7 @@ fn trials_and_running_session_are_side_by_side() {
 
 #[test]
 fn narrow_terminal_shows_one_part_at_a_time() {
-    let mut state = State::new(Purpose::Run);
+    let mut state = ViewState::new(Purpose::Run);
     assert_snapshot!(screen(&mut state, (44, 9)), @"
     proctor · 20260101-120000-00000001 · running
     2/4 done · 1 running · 1 passed, 1 failed, …
@@ -161,11 +160,11 @@ fn narrow_terminal_shows_one_part_at_a_time() {
 
 #[test]
 fn table_shows_last_action_of_each_trial() {
-    let mut state = State::new(Purpose::Watch);
+    let mut state = ViewState::new(Purpose::Watch);
     state.key(key('t'), &run());
     assert_snapshot!(screen(&mut state, (110, 8)), @"
     proctor · 20260101-120000-00000001 · running
-    2/4 done · 1 running · 1 passed, 1 failed, 0 not judged · about 01:00 left · 25.7k tokens · $0.50
+    2/4 done · 1 running · 1 passed, 1 failed, 0 excluded · about 01:00 left · 25.7k tokens · $0.50
       trial                                state         time  tokens     cost last
     ✓ claude · fix-日本語 #1               passed       01:00   12.3k  $0.2500
     ✗ floor · fix-日本語 #1                failed       01:00   12.3k  $0.2500
@@ -181,7 +180,7 @@ fn view_draws_at_any_size() {
         for width in [1, 2, 7, 19, 40, 99, 100, 101, 300] {
             for height in [1, 2, 3, 4, 50] {
                 for layout in [Layout::Both, Layout::Table, Layout::Session] {
-                    let mut state = State::new(purpose);
+                    let mut state = ViewState::new(purpose);
                     state.layout = layout;
                     let shown = screen(&mut state, (width, height));
                     assert_eq!(shown.lines().count(), usize::from(height));
@@ -203,7 +202,7 @@ fn key(c: char) -> KeyEvent {
 }
 
 /// Presses keys, and returns the resulting actions.
-fn press(state: &mut State, keys: &str) -> Vec<Action> {
+fn press(state: &mut ViewState, keys: &str) -> Vec<ViewAction> {
     let run = run();
     let actions = keys.chars().filter_map(|c| {
         let action = state.key(key(c), &run);
@@ -215,7 +214,7 @@ fn press(state: &mut State, keys: &str) -> Vec<Action> {
 
 #[test]
 fn selection_follows_running_trial_until_user_moves_it() {
-    let mut state = State::new(Purpose::Run);
+    let mut state = ViewState::new(Purpose::Run);
     press(&mut state, "");
     state.settle(&run());
     assert_eq!(state.chosen, Some(2));
@@ -235,7 +234,7 @@ fn selection_follows_running_trial_until_user_moves_it() {
 
 #[test]
 fn filter_narrows_list_and_escape_clears_it() {
-    let mut state = State::new(Purpose::Run);
+    let mut state = ViewState::new(Purpose::Run);
     press(&mut state, "/FLOx\x08\n");
     assert_eq!(state.listed(&run()), [1, 3]);
     assert_eq!(state.chosen, Some(1), "the selected trial is listed");
@@ -250,41 +249,44 @@ fn filter_narrows_list_and_escape_clears_it() {
 
 #[test]
 fn stopping_a_trial_or_run_needs_confirmation() {
-    let mut state = State::new(Purpose::Run);
+    let mut state = ViewState::new(Purpose::Run);
     state.settle(&run());
     assert_eq!(press(&mut state, "cn"), []);
-    assert_eq!(press(&mut state, "cy"), [Action::Cancel(2)]);
+    assert_eq!(press(&mut state, "cy"), [ViewAction::Cancel(2)]);
     assert_eq!(
         press(&mut state, "gcy"),
         [],
         "an ended trial cannot be stopped"
     );
     assert_eq!(press(&mut state, "q"), []);
-    assert_eq!(state.input, Input::Quit);
-    assert_eq!(press(&mut state, "y"), [Action::Leave]);
+    assert_eq!(state.input, InputMode::Quit);
+    assert_eq!(press(&mut state, "y"), [ViewAction::Leave]);
     let ctrl_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-    assert_eq!(state.key(ctrl_c, &run()), Some(Action::Stop));
-    assert_eq!(press(&mut state, "p"), [Action::Pause]);
+    assert_eq!(state.key(ctrl_c, &run()), Some(ViewAction::Stop));
+    assert_eq!(press(&mut state, "p"), [ViewAction::Pause]);
 }
 
 #[test]
 fn watch_view_cannot_control_the_run() {
-    let mut state = State::new(Purpose::Watch);
+    let mut state = ViewState::new(Purpose::Watch);
     state.settle(&run());
     assert_eq!(press(&mut state, "cyp"), []);
     assert_eq!(
         press(&mut state, "q"),
-        [Action::Leave],
+        [ViewAction::Leave],
         "without a confirmation"
     );
 }
 
 #[test]
 fn replay_can_pause_speed_up_and_skip() {
-    let mut state = State::new(Purpose::Replay);
+    let mut state = ViewState::new(Purpose::Replay);
     let asked = press(&mut state, " +-");
-    assert_eq!(asked, [Action::Pause, Action::Faster, Action::Slower]);
+    assert_eq!(
+        asked,
+        [ViewAction::Pause, ViewAction::Faster, ViewAction::Slower]
+    );
     let right = KeyEvent::new(KeyCode::Right, KeyModifiers::NONE);
-    assert_eq!(state.key(right, &run()), Some(Action::Skip));
+    assert_eq!(state.key(right, &run()), Some(ViewAction::Skip));
     assert_eq!(state.layout, Layout::Session);
 }

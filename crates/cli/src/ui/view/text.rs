@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use proctor_harness::record::{Event, Passage, VerdictStatus, run_event::Phase};
+use proctor_record::record::{Event, Passage, Phase, VerdictStatus};
 use ratatui::{style::Style, text::Span};
 
 /// The display width of a text.
@@ -124,7 +124,10 @@ pub fn line(event: &Event) -> Option<String> {
             let known: Vec<&str> = known.map(String::as_str).collect();
             format!("session: {}", known.join(" · "))
         }
-        Event::Said(passage) | Event::Thought(passage) | Event::Note(passage) => whole(passage),
+        Event::Saying(passage)
+        | Event::Said(passage)
+        | Event::Thought(passage)
+        | Event::Note(passage) => whole(passage),
         Event::Tool { tool, target, .. } => match target {
             Some(target) => format!("{tool} {target}"),
             None => tool.clone(),
@@ -146,7 +149,10 @@ pub fn line(event: &Event) -> Option<String> {
             text
         }
         Event::Lost { events } => format!("events missing from the log: {events}"),
-        Event::ToolResult { .. } | Event::Usage { .. } | Event::Unknown => return None,
+        Event::RunStarted { .. }
+        | Event::ToolResult { .. }
+        | Event::Usage { .. }
+        | Event::Unknown => return None,
     })
 }
 

@@ -12,10 +12,8 @@ use std::{
 };
 
 use jiff::Timestamp;
-use proctor_harness::{
-    record::follow::{RunView, RunWatch},
-    run::control::Control,
-};
+use proctor_harness::run::control::Control;
+use proctor_record::record::follow::{RunView, RunWatch};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -23,8 +21,8 @@ use tokio_util::sync::CancellationToken;
 use super::{
     draw::draw,
     screen::{Screen, give_back},
-    session::Session,
-    state::{Action, Purpose, State},
+    session::SessionView,
+    state::{Purpose, ViewAction, ViewState},
 };
 use crate::platform;
 
@@ -93,8 +91,8 @@ struct Shower {
     watch: RunWatch,
     steering: Option<Steering>,
     screen: Screen,
-    state: State,
-    session: Session,
+    state: ViewState,
+    session: SessionView,
     /// The trial of the open session.
     opened: Option<usize>,
 }
@@ -109,8 +107,8 @@ impl Shower {
             watch,
             steering,
             screen,
-            state: State::new(purpose),
-            session: Session::empty(),
+            state: ViewState::new(purpose),
+            session: SessionView::empty(),
             opened: None,
         }
     }
@@ -152,7 +150,8 @@ impl Shower {
         if self.state.chosen != self.opened {
             self.opened = self.state.chosen;
             let trial = self.opened.and_then(|place| run.trials.get(place));
-            self.session = trial.map_or_else(Session::empty, |trial| Session::open(&trial.folder));
+            self.session =
+                trial.map_or_else(SessionView::empty, |trial| SessionView::open(&trial.folder));
         }
         self.session.read();
         let (state, session) = (&mut self.state, &mut self.session);
@@ -160,24 +159,24 @@ impl Shower {
             .draw(|frame| draw(frame, state, run, session, Timestamp::now()))
     }
 
-    fn act(&mut self, action: Action) -> After {
+    fn act(&mut self, action: ViewAction) -> After {
         let Some(steering) = &self.steering else {
             return match action {
-                Action::Leave | Action::Stop => After::Left,
+                ViewAction::Leave | ViewAction::Stop => After::Left,
                 _ => After::Shown,
             };
         };
         match action {
-            Action::Stop if steering.cancel.is_cancelled() => {
+            ViewAction::Stop if steering.cancel.is_cancelled() => {
                 // Asked twice: the supervisors see us go and take the agents along.
                 give_back();
                 std::process::exit(130);
             }
-            Action::Stop | Action::Leave => steering.cancel.cancel(),
-            Action::Cancel(trial) => steering.control.cancel(trial),
-            Action::Pause if steering.control.is_paused() => steering.control.resume(),
-            Action::Pause => steering.control.pause(),
-            Action::Faster | Action::Slower | Action::Skip => {}
+            ViewAction::Stop | ViewAction::Leave => steering.cancel.cancel(),
+            ViewAction::Cancel(trial) => steering.control.cancel(trial),
+            ViewAction::Pause if steering.control.is_paused() => steering.control.resume(),
+            ViewAction::Pause => steering.control.pause(),
+            ViewAction::Faster | ViewAction::Slower | ViewAction::Skip => {}
         }
         After::Shown
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use proctor_harness::{
+use proctor_record::{
     record::{
         TrialStatus,
         follow::{RunView, TrialState, TrialView},
@@ -15,7 +15,7 @@ use super::text::{clock, short};
 
 /// Totals of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct ViewTotals {
     expected: usize,
     ended: usize,
     active: usize,
@@ -29,12 +29,12 @@ pub struct Totals {
     left_ms: Option<u64>,
 }
 
-impl Totals {
+impl ViewTotals {
     /// Computes the totals of a run.
-    pub fn of(run: &RunView, now: Timestamp) -> Totals {
-        let mut totals = Totals {
+    pub fn of(run: &RunView, now: Timestamp) -> ViewTotals {
+        let mut totals = ViewTotals {
             expected: run.expected,
-            ..Totals::default()
+            ..ViewTotals::default()
         };
         for trial in &run.trials {
             totals.tokens += trial.tokens.unwrap_or(0);
@@ -64,7 +64,7 @@ impl Totals {
             format!("{}/{} done", self.ended, self.expected),
             format!("{} running", self.active),
             format!(
-                "{} passed, {} failed, {} not judged",
+                "{} passed, {} failed, {} excluded",
                 self.passed, self.failed, self.errors
             ),
         ];
@@ -84,7 +84,7 @@ impl Totals {
 
 /// The estimated remaining time; `None` before the first trial has ended. Each trial is assumed to
 /// take as long as the other trials of its agent.
-fn left(run: &RunView, totals: &Totals, now: Timestamp) -> Option<u64> {
+fn left(run: &RunView, totals: &ViewTotals, now: Timestamp) -> Option<u64> {
     let mut known: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     let mut longest = 0;
     for trial in &run.trials {

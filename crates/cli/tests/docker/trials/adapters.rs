@@ -198,7 +198,7 @@ fn no_key_enters_a_container_behind_litellm() {
 }
 
 #[test]
-fn a_key_that_is_passed_through_enters_and_the_gateway_takes_it() {
+fn passed_through_key_is_accepted_by_the_gateway() {
     let Some(rig) = Rig::new() else { return };
     let model = ScriptedModel::start_blocking(llm::says("hi")).unwrap();
     fs_err::write(rig.context.root().join(".env.keys"), "PLAIN=plain-canary\n").unwrap();
@@ -222,7 +222,7 @@ fn a_key_that_is_passed_through_enters_and_the_gateway_takes_it() {
 }
 
 #[test]
-fn an_agent_with_a_key_of_its_own_is_ended_at_once() {
+fn agent_with_an_unknown_key_is_ended_at_once() {
     let Some(rig) = Rig::new() else { return };
     let model = ScriptedModel::start_blocking(llm::says("hi")).unwrap();
     let text = "OWN_KEY=sk-something-else; AUTH=x\n".to_owned() + TELLER + "sleep 300\n";

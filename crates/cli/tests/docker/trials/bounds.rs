@@ -37,7 +37,7 @@ fn deadline_kills_the_process_tree_and_the_work_is_judged() {
 }
 
 #[test]
-fn an_agent_that_takes_more_memory_than_its_limit_has_failed() {
+fn agent_that_exceeds_its_memory_limit_has_failed() {
     let Some(rig) = Rig::new() else { return };
     let hog = "exec python3 -c 'x = bytearray(400 << 20); print(len(x))'";
     let record = bounded(&rig, hog, &json!({"limits": {"memory": "64m"}}));

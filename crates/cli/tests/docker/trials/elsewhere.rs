@@ -56,7 +56,7 @@ fn carry(from: &TcpStream, to: &UnixStream) {
 }
 
 #[test]
-fn an_agent_far_away_reaches_the_gateway_and_nothing_else_and_its_work_comes_back() {
+fn agent_on_a_remote_engine_reaches_only_the_gateway() {
     let Some(rig) = elsewhere() else { return };
     let model = ScriptedModel::start_blocking(llm::says("hi")).unwrap();
     let other = TcpListener::bind("0.0.0.0:0").unwrap();
@@ -176,7 +176,7 @@ impl Drop for SshServer {
 }
 
 #[test]
-fn an_engine_behind_ssh_runs_a_trial_and_no_ssh_is_left() {
+fn ssh_of_a_remote_engine_ends_with_the_run() {
     let Some(mut rig) = Rig::new() else { return };
     let server = SshServer::start(&rig.context);
     let engine = rig.host.clone();

@@ -98,7 +98,10 @@ fn a_hundred_trials_are_shared_by_two_engines_and_finished_by_one() {
     assert!(image.status.success(), "the image was sent");
     second.kill();
     let before = shares(&context);
-    assert!(finished(&context) < 100, "it died in mid-run: {before:?}");
+    assert!(
+        finished(&context) < 100,
+        "it died during the run: {before:?}"
+    );
     assert_passed(&context, &running.wait(), &[&first, &second]);
     assert_eq!(finished(&context), 100);
 }
@@ -125,7 +128,7 @@ fn trials_of_an_engine_that_hangs_are_done_by_another() {
     second.freeze();
     let output = running.wait();
     assert_passed(&context, &output, &[&first, &second]);
-    let lost = format!("{}: it died in mid-run", second.host());
+    let lost = format!("{}: lost during the run", second.host());
     assert!(output.stderr.contains(&lost), "{output:?}");
     assert_eq!(finished(&context), 12);
     // Its containers are removed when it is available again.

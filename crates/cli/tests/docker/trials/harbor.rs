@@ -76,7 +76,7 @@ fn judged_again(rig: &Rig, mode: &str) {
     let record = rig.record("ceiling");
     if mode == "shared" {
         output.assert_code(3);
-        let reported = "it was judged in the agent's own container, which is gone";
+        let reported = "the trial was judged in the agent's container, which no longer exists";
         assert!(output.stdout.contains(reported), "{output}");
         assert!(record["history"].is_null(), "{record:#}");
     } else {
@@ -96,7 +96,7 @@ fn a_task_is_verified_where_the_agent_worked_once_all_it_started_is_dead() {
 
 /// The verifier of the shared container trusts no program or start-up file that an agent, being root, has changed.
 #[test]
-fn nothing_that_an_agent_changed_in_the_shared_container_gives_it_a_reward() {
+fn changes_in_a_shared_container_give_no_reward() {
     let Some(rig) = Rig::new() else { return };
     task(&rig, "shared");
     // With the planted file the tests end before they write a reward.
@@ -282,4 +282,24 @@ fn collected_files_reach_a_separate_verifier() {
     // There was nothing to gather: it is not known what the agent's work is worth.
     let record = rig.record("floor");
     assert_eq!(record["verdicts"][0]["status"], "error", "{record:#}");
+}
+
+/// An image that cannot be had says nothing about the task.
+#[test]
+fn check_of_a_task_whose_image_is_missing_is_an_infrastructure_failure() {
+    let Some(rig) = Rig::new() else { return };
+    let folder = task(&rig, "shared");
+    let dockerfile = "FROM no-such-image:1\nRUN echo made > made.txt\n";
+    fs_err::write(folder.join("environment/Dockerfile"), dockerfile).unwrap();
+    let args = ["task", "check", folder.as_str(), "--times", "1"];
+    let output = rig
+        .context
+        .proctor(args)
+        .env("DOCKER_HOST", &rig.host)
+        .run();
+    output.assert_code(3);
+    let reported = "not checked (infrastructure failure)";
+    assert!(output.stdout.contains(reported), "{output}");
+    assert!(output.stdout.contains("no-such-image:1"), "{output}");
+    assert!(!output.stdout.contains("broken"), "{output}");
 }

@@ -19,7 +19,7 @@ fn judge() -> Value {
     json!({"type": "command", "config": {"command": ["sh", "-c", script]}})
 }
 
-/// A model that fails a change of nothing and passes the rest, as a script of the gateway.
+/// A model that fails an empty change and passes the rest, as a script of the gateway.
 fn model() -> Value {
     let answer = |text: &str, more: Value| {
         let mut answer =

@@ -122,7 +122,7 @@ fn passed_through_secrets_are_warned_about_and_recorded() {
     assert_eq!(warnings, 1, "{output}");
     assert_eq!(rig.printed("teller"), "token t-123, other \n");
     let notes = rig.record("teller")["notes"].to_string();
-    assert!(notes.contains("as they are: TOKEN\""), "{notes}");
+    assert!(notes.contains("unchanged: TOKEN\""), "{notes}");
     let wrong = json!({"secrets": {"unsafe_pass_through": ["not a name"]}});
     rig.run(&rig.suite(&agents, &wrong), &[]).assert_code(2);
 }
@@ -168,7 +168,7 @@ fn a_version_of_claude_code_is_installed_once_and_shared_by_all_trials() {
 }
 
 #[test]
-fn an_agent_reaches_the_gateway_with_its_own_key_and_nothing_else() {
+fn agent_reaches_only_the_gateway_with_its_own_key() {
     let Some(rig) = Rig::new() else { return };
     let model = ScriptedModel::start_blocking(llm::says("hi")).unwrap();
     let other = TcpListener::bind("0.0.0.0:0").unwrap();

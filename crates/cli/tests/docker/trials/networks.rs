@@ -43,7 +43,7 @@ fn run(rig: &Rig, script: &str, network: &Value) -> Value {
 }
 
 #[test]
-fn an_allowlist_lets_an_agent_reach_its_hosts_and_no_others() {
+fn agent_reaches_only_hosts_of_the_allowlist() {
     let Some(rig) = Rig::new() else { return };
     let port = server();
     let script = format!(
@@ -69,7 +69,7 @@ fn an_allowlist_lets_an_agent_reach_its_hosts_and_no_others() {
 }
 
 #[test]
-fn an_agent_without_a_network_has_no_way_out_and_no_key() {
+fn agent_without_a_network_has_no_key() {
     let Some(rig) = Rig::new() else { return };
     let script = "env; ls /proctor/run 2>/dev/null; for name in /sys/class/net/*; do echo net ${name##*/}; done; curl -sS -m 3 http://127.0.0.1:4000/ || echo no listener";
     let script = script.replace("${", "$${");
@@ -99,7 +99,7 @@ fn open_network_reaches_other_hosts_and_the_gateway() {
 }
 
 #[test]
-fn a_verifier_of_its_own_reaches_the_hosts_that_its_task_allows_and_no_others() {
+fn separate_verifier_reaches_only_the_allowed_hosts() {
     let Some(rig) = Rig::new() else { return };
     let port = server();
     let folder = rig.context.root().join("tasks/reach");
@@ -130,7 +130,7 @@ const KEY: &str = "sk-ant-canary-0123456789";
 /// `proxy: {gateway: none}` as in Thunderdome: containers reach what the engine does. A real key
 /// comes in only when the suite names it.
 #[test]
-fn without_a_gateway_containers_have_an_open_network_and_no_key_unless_it_is_passed() {
+fn containers_without_a_gateway_have_an_open_network() {
     let Some(rig) = Rig::new() else { return };
     let script = "for name in /sys/class/net/*; do echo net $${name##*/}; done; env; echo hello > greeting.txt";
     let run = |agent: &Value, more: &Value| {

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{Rig, shell};
 
 #[test]
-fn an_engine_that_restarts_in_mid_run_costs_attempts_and_no_trial() {
+fn trials_survive_a_restart_of_the_engine() {
     let folder = tempfile::tempdir().unwrap();
     let Some(mut engine) = PrivateEngine::start(folder.path()) else {
         return;

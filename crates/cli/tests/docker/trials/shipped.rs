@@ -79,8 +79,8 @@ fn a_missing_image_is_reported_with_the_command_that_builds_it() {
     let output = rig.run(&path, &[]);
     output.assert_code(3);
     for reported in [
-        "claude-code: 1 not judged: image \"thunderdome-test/claude-code:none\" is not on the engine; build it: proctor image build claude-code --tag thunderdome-test/claude-code:none",
-        "other: 1 not judged: image \"no-such-image:1\" is not on the engine; images are not pulled",
+        "claude-code on greet: 1 excluded (not_installed): image \"thunderdome-test/claude-code:none\" not found on the engine; build it: proctor image build claude-code --tag thunderdome-test/claude-code:none",
+        "other on greet: 1 excluded (not_installed): image \"no-such-image:1\" not found on the engine; images are not pulled",
         "docker pull no-such-image:1",
         "2 not run",
     ] {

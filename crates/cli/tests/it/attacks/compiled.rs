@@ -195,6 +195,27 @@ fn rust_rows() -> Vec<Row> {
         ),
         row("no test", Fails, "rm -r tests/one.rs"),
         row(
+            "a link to settings of cargo",
+            Fails,
+            write(
+                "mine/config.toml",
+                "[target.'cfg(all())']\nrunner = '/bin/true'",
+            ) + "ln -s mine .cargo",
+        ),
+        row(
+            "a link to settings of nextest",
+            Fails,
+            write(
+                "mine/nextest.toml",
+                "[profile.default]\ndefault-filter = 'none()'",
+            ) + "ln -s mine .config",
+        ),
+        row(
+            "a link to a prepared build folder",
+            Fails,
+            "mkdir -p \"$HOME/built/debug\"; ln -s \"$HOME/built\" target",
+        ),
+        row(
             "a folder of tests that is swapped and put back",
             Tampered,
             write(
@@ -227,6 +248,109 @@ fn rust_rows() -> Vec<Row> {
             ) + &write("src/lib.rs", "pub fn add(a: i32, b: i32) -> i32 { a + b }"),
         ),
     ]
+}
+
+/// A program that reports the task's unit test as Rust's test harness does.
+fn harness(path: &str) -> String {
+    write(
+        path,
+        r#"fn main() {
+    if std::env::args().any(|it| it == "--list") {
+        println!("{{\"type\":\"test\",\"event\":\"discovered\",\"name\":\"tests::one\",\"source_path\":\"src/tests.rs\"}}");
+    } else {
+        println!("{{\"type\":\"suite\",\"event\":\"started\"}}\n{{\"type\":\"test\",\"event\":\"ok\",\"name\":\"tests::one\"}}\n{{\"type\":\"suite\",\"event\":\"ok\"}}");
+    }
+}"#,
+    )
+}
+
+/// Attacks on unit tests of the task, in a file that is a module of the work's crate.
+#[expect(clippy::too_many_lines, reason = "a table")]
+pub fn rust_units(runner: &str, path: &str) -> Table {
+    let manifest = "[package]\nname = \"p\"\nversion = \"0.1.0\"\nedition = \"2021\"\n";
+    let add = "fn add(_: i32, _: i32) -> i32 { 0 }\nfn main() { add(1, 2); }\n";
+    let lib = |module: &str| write("src/main.rs", &format!("{add}{module}"));
+    let fake = write("src/fake.rs", "#[test]\nfn one() {}");
+    let inline = "#[cfg(test)]\nmod tests { #[test] fn one() {} }";
+    let target =
+        |key: &str| format!("{manifest}[[bin]]\nname = \"p\"\npath = \"src/main.rs\"\n{key}\n");
+    let config = json!({"runner": runner, "env": {"PATH": path}, "timeout_ms": 240_000});
+    Table {
+        files: vec![
+            ("Cargo.toml", manifest.to_owned()),
+            ("src/main.rs", format!("{add}#[cfg(test)]\nmod tests;\n")),
+            (
+                "src/tests.rs",
+                "#[test]\nfn one() { assert_eq!(crate::add(1, 2), 3); }\n".to_owned(),
+            ),
+            (".gitignore", "/target\n".to_owned()),
+        ],
+        evaluators: json!([{"name": "tests", "config": config}]),
+        good: write(
+            "src/main.rs",
+            "mod plus;\nuse plus::add;\nfn main() { add(1, 2); }\n#[cfg(test)]\nmod tests;",
+        ) + &write(
+            "src/plus.rs",
+            "pub fn add(a: i32, b: i32) -> i32 { a + b }\n#[cfg(test)]\nmod tests { #[test] fn one() {} }",
+        ),
+        tests: vec!["src/tests.rs"],
+        renamed: "macro_rules! sums { ($($name:ident: $a:expr, $b:expr;)*) => { $(#[test] fn $name() { assert_eq!(crate::add($a, $b), 3); })* } }\nsums! { first: 1, 2; second: 2, 1; }",
+        rows: vec![
+            attack(
+                "a module that passes",
+                write("src/tests.rs", "#[test] fn one() {}"),
+            ),
+            attack(
+                "a folder in the place of the module",
+                write("src/tests/mod.rs", "#[test] fn one() {}"),
+            ),
+            row(
+                "a module at another path",
+                Fails,
+                lib("#[cfg(test)]\n#[path = \"fake.rs\"]\nmod tests;") + &fake,
+            ),
+            row(
+                "an included file",
+                Fails,
+                lib("#[cfg(test)]\nmod tests { include!(\"fake.rs\"); }") + &fake,
+            ),
+            row("a module in the place of a file", Fails, lib(inline)),
+            row(
+                "a module that a macro makes",
+                Fails,
+                lib(&format!("macro_rules! m {{ () => {{ {inline} }} }}\nm!();")),
+            ),
+            row(
+                "a module that is left out",
+                Fails,
+                lib(&format!(
+                    "#[cfg(any())]\n#[path = \"tests.rs\"]\nmod old;\n{inline}"
+                )),
+            ),
+            row(
+                "a harness of its own",
+                Fails,
+                write("Cargo.toml", &target("harness = false")) + &harness("src/main.rs"),
+            ),
+            row(
+                "an example that runs as a test",
+                Fails,
+                write(
+                    "Cargo.toml",
+                    &(target("test = false")
+                        + "[[example]]\nname = \"x\"\ntest = true\nharness = false\n"),
+                ) + &harness("examples/x.rs"),
+            ),
+            row(
+                "another root of the crate",
+                Fails,
+                write(
+                    "Cargo.toml",
+                    &format!("{manifest}[[bin]]\nname = \"p\"\npath = \"src/fake.rs\"\n"),
+                ) + &write("src/fake.rs", &format!("{add}{inline}")),
+            ),
+        ],
+    }
 }
 
 /// Attacks on Go, with these programs and this cache.
@@ -355,6 +479,11 @@ fn go_rows(module: &str) -> Vec<Row> {
         attack(
             "a workspace that uses another module",
             write("go.work", "go 1.18\n\nuse (\n\t.\n\t./lenient\n)") + &lenient,
+        ),
+        row(
+            "a link to vendored helpers",
+            Fails,
+            format!("{vendored}mv vendor mine; ln -s mine vendor"),
         ),
         attack("a vendored helper", vendored),
         attack(

@@ -13,7 +13,7 @@ use crate::{
 };
 
 #[test]
-fn attributes_of_the_work_hide_no_lines() {
+fn git_attributes_of_the_work_are_ignored() {
     let context = context();
     let files = [
         ("old.txt", "a\nb\n"),
@@ -132,6 +132,15 @@ fn settings_of_our_repository_are_not_the_agents() {
         &evaluators,
     );
     assert_eq!(standing(&record), ("passed", Some(1.0)), "{record:#}");
+    // Objects in the place of others, and locks that would keep our git from working.
+    for tampers in [
+        "export GIT_DIR=$ours; git replace $(git hash-object check.sh) $(echo exit 0 | git hash-object -w --stdin)",
+        "touch $ours/index.lock $ours/HEAD.lock $ours/config.lock $ours/packed-refs.lock",
+        "echo 0000 > $ours/info/grafts",
+    ] {
+        let record = judged(&context, &format!("{find}{tampers}"), &evaluators);
+        assert_eq!(standing(&record), ("failed", Some(0.0)), "{record:#}");
+    }
     // An index that calls every change unchanged.
     let hides = format!(
         "{find}GIT_DIR=$ours git update-index --assume-unchanged answer.txt; echo 42 > answer.txt"

@@ -44,7 +44,26 @@ fn jest_rows() -> Vec<Row> {
     let settings =
         |path: &str, text: &str| write(path, text) + &write("fake.js", "test('one', () => {});");
     let picks_fake = "module.exports = {testMatch: ['**/fake.js']};";
+    let runner = write(
+        "mine/.bin/jest",
+        "#!/usr/bin/env node\nconst report = process.argv.find(it => it.startsWith('--outputFile=')).slice(13);\nconst test = {title: 'one', fullName: 'one', ancestorTitles: [], status: 'passed'};\nrequire('fs').writeFileSync(report, JSON.stringify({success: true, numTotalTests: 1, numPassedTests: 1, testResults: [{name: process.cwd() + '/add.test.js', status: 'passed', assertionResults: [test]}]}));",
+    ) + "chmod +x mine/.bin/jest\n";
     vec![
+        row(
+            "a link to packages with a runner",
+            Fails,
+            format!("{runner}ln -s mine node_modules"),
+        ),
+        row(
+            "a link to programs of packages",
+            Fails,
+            format!("{runner}mkdir node_modules; ln -s ../mine/.bin node_modules/.bin"),
+        ),
+        row(
+            "a link to mocks",
+            Fails,
+            write("mine/x.js", "module.exports = () => {};") + "ln -s mine __mocks__",
+        ),
         attack(
             "a script that passes",
             manifest(r#"{"scripts": {"test": "true"}}"#),
@@ -103,7 +122,7 @@ fn jest_rows() -> Vec<Row> {
             ),
         ),
         attack(
-            "an environment of its own",
+            "its own environment",
             write(
                 "node_modules/jest-environment-node/index.js",
                 "process.exit(0);",

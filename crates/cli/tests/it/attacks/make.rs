@@ -6,7 +6,7 @@ use crate::table::{Expect::Fails, Table, attack, row, write};
 
 /// Attacks on make and the files that it reads.
 pub fn make() -> Table {
-    let makefile = "include build/rules.mk\n-include local.mk\ntest:\n\t$(CHECK) answer.txt\n";
+    let makefile = "DIR = build\nMORE = $(DIR)/shell.mk\ninclude build/rules.mk\ninclude $(DIR)/late.mk $(MORE)\n-include local.mk\ntest:\n\t$(CHECK) answer.txt\n";
     let passes = "test:\n\ttrue";
     Table {
         files: vec![
@@ -15,6 +15,8 @@ pub fn make() -> Table {
                 "build/rules.mk",
                 "CHECK = grep -qx 42\n-include $(wildcard build/more/*.mk)\n".to_owned(),
             ),
+            ("build/late.mk", "LATE = 1\n".to_owned()),
+            ("build/shell.mk", "SHELL = /bin/sh\n".to_owned()),
             ("answer.txt", "0\n".to_owned()),
         ],
         evaluators: json!([{"name": "command", "config": {"command": "make test"}}]),
@@ -36,6 +38,19 @@ pub fn make() -> Table {
             attack(
                 "a shell of an included file",
                 write("build/rules.mk", "CHECK = false\nSHELL = /bin/true"),
+            ),
+            attack(
+                "a file that a variable names in part",
+                write("build/late.mk", "CHECK = true"),
+            ),
+            attack(
+                "a file that a variable names",
+                write("build/shell.mk", "CHECK = true"),
+            ),
+            row(
+                "a link to included files",
+                Fails,
+                "mkdir mine; for f in rules late shell; do echo CHECK = true > mine/$f.mk; done; rm -r build; ln -s mine build",
             ),
             attack(
                 "an optional included file that the task does not have",

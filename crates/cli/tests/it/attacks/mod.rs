@@ -44,6 +44,12 @@ mod tables {
         Some(python::pytest(Some(&test_runner("python")?)))
     }
 
+    pub fn pytest_with_own_report() -> Option<Table> {
+        Some(python::pytest_with_own_report(Some(&test_runner(
+            "python",
+        )?)))
+    }
+
     pub fn node(reads_output: bool) -> Option<Table> {
         program("node")?;
         Some(node::node(reads_output))
@@ -62,11 +68,23 @@ mod tables {
         compiled::rust("cargo", &path)
     }
 
+    pub fn cargo_units() -> Table {
+        let path = format!("{}:/usr/bin:/bin", rust_programs());
+        compiled::rust_units("cargo", &path)
+    }
+
     pub fn nextest() -> Option<Table> {
+        Some(compiled::rust("nextest", &nextest_path()?))
+    }
+
+    pub fn nextest_units() -> Option<Table> {
+        Some(compiled::rust_units("nextest", &nextest_path()?))
+    }
+
+    fn nextest_path() -> Option<String> {
         let nextest = program("cargo-nextest")?;
         let (cargo, nextest) = (rust_programs(), nextest.parent()?);
-        let path = format!("{cargo}:{nextest}:/usr/bin:/bin");
-        Some(compiled::rust("nextest", &path))
+        Some(format!("{cargo}:{nextest}:/usr/bin:/bin"))
     }
 
     /// One cache for all trials, which is removed with this context.
@@ -89,6 +107,28 @@ fn check_honest(table: Option<Table>) {
     }
 }
 
+/// `docs/dev/attacks.md` has every row of the tables.
+#[test]
+fn the_list_of_attacks_is_complete() {
+    let page = include_str!("../../../../../docs/dev/attacks.md");
+    let tables = [
+        shell::script(),
+        make::make(),
+        table::git::attributes(),
+        python::pytest(None),
+        node::node(false),
+        javascript::jest(""),
+        javascript::vitest(""),
+        compiled::rust("cargo", ""),
+        compiled::rust_units("cargo", ""),
+        compiled::go("", ""),
+    ];
+    let rows = tables.iter().flat_map(|table| &table.rows);
+    let is_missing = |row: &&Row| !page.contains(&format!("\n| {} |", row.name));
+    let missing: Vec<&str> = rows.filter(is_missing).map(|row| row.name).collect();
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
 #[test]
 fn scripts() {
     attack(Some(shell::script()));
@@ -107,6 +147,11 @@ fn attributes_of_git() {
 #[test]
 fn pytest() {
     attack(tables::pytest());
+}
+
+#[test]
+fn pytest_with_own_report() {
+    attack(tables::pytest_with_own_report());
 }
 
 #[test]
@@ -137,6 +182,16 @@ fn cargo() {
 #[test]
 fn nextest() {
     attack(tables::nextest());
+}
+
+#[test]
+fn cargo_unit_tests() {
+    attack(Some(tables::cargo_units()));
+}
+
+#[test]
+fn nextest_unit_tests() {
+    attack(tables::nextest_units());
 }
 
 #[test]
@@ -178,6 +233,11 @@ fn honest_cargo() {
 #[test]
 fn honest_nextest() {
     check_honest(tables::nextest());
+}
+
+#[test]
+fn honest_unit_tests_of_rust() {
+    check_honest(Some(tables::cargo_units()));
 }
 
 #[test]

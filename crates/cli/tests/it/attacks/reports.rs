@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::check;
+use super::{check, clear};
 use crate::{
     support::{context, with, write_case},
     table::{
@@ -28,6 +28,57 @@ fn the_path_of_the_report_is_not_in_the_environment() {
                 row("honest work", Passes, "echo exit 0 > answer.sh"),
                 row("a report by the work", Fails, write("answer.sh", forge)),
             ],
+        );
+    }
+}
+
+/// Code under test that prints to the same output as the runner can begin the runner's lines.
+#[test]
+fn the_beginning_of_a_line_hides_no_failed_test() {
+    let context = context();
+    let run = "sh answer.sh && echo 'ok 1 - one' || echo 'not ok 1 - one'; echo 1..1\n";
+    let files = [("tests/run.sh", run), ("answer.sh", "exit 1\n")];
+    context.repo().commit("base", &files);
+    let evaluators = json!([{"name": "tests", "config": {"command": "sh tests/run.sh"}}]);
+    let prints = |text: &str| write("answer.sh", &format!("printf '{text}'; exit 1"));
+    check(
+        &context,
+        &evaluators,
+        &[
+            row("honest work", Passes, "echo exit 0 > answer.sh"),
+            row("a comment", Fails, prints("ok 1 - one\\n# ")),
+            row("other text", Fails, prints("ok 1 - one\\nx ")),
+            row("a block", Fails, prints("1..1\\nok 1 - one\\n  ---\\n")),
+        ],
+    );
+}
+
+/// The folder of a report that is a link: the files behind it are neither removed nor read.
+#[test]
+fn the_folder_of_a_report_is_not_followed_out_of_the_copy() {
+    let context = context();
+    let host = context.root().join("host");
+    fs_err::create_dir(&host).unwrap();
+    let report = "TN:\nSF:a.js\nDA:1,1\nLF:1\nLH:1\nend_of_record\n";
+    let passing = "1..1\nok 1 - one\n";
+    fs_err::write(host.join("report"), passing).unwrap();
+    fs_err::write(host.join("lcov.info"), report).unwrap();
+    context.repo().commit("base", &[("a.js", "x\n")]);
+    let tests = json!([{"name": "tests", "config": {"command": "true", "report": "out/report"}}]);
+    let coverage = json!([{"name": "coverage", "config": {"command": "true", "report": "out/lcov.info", "min": 0.5}}]);
+    for evaluators in [tests, coverage] {
+        let line = format!("ln -s {host} out");
+        clear(&context);
+        crate::support::run(&context, &crate::judging::case_of(&line, &evaluators));
+        let record = context.record();
+        assert_ne!(record["status"], "passed", "{record:#}");
+        assert_eq!(
+            fs_err::read_to_string(host.join("report")).unwrap(),
+            passing
+        );
+        assert_eq!(
+            fs_err::read_to_string(host.join("lcov.info")).unwrap(),
+            report
         );
     }
 }

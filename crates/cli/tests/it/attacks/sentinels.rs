@@ -29,7 +29,7 @@ struct Task {
 }
 
 impl Task {
-    /// `good` is a line for the shell that solves the task.
+    /// `good` is a shell command that solves the task.
     fn new(base: &[(&str, &str)], hidden: &[(&str, &str)], config: &Value, good: &str) -> Task {
         let context = context();
         let repo = context.repo();
@@ -222,7 +222,7 @@ fn flaky_and_stateful_work_is_not_accused() {
 
 /// A task whose own tests pass every other time says nothing about work.
 #[test]
-fn tests_that_change_between_runs_accuse_no_work() {
+fn flaky_tests_are_not_reported_as_forged() {
     let Some(folder) = test_runner("python") else {
         return;
     };
@@ -272,7 +272,7 @@ fn sentinels_that_cannot_be_used_are_reported() {
     assert!(
         refused
             .stderr
-            .contains("`sentinels` needs a reference solution"),
+            .contains("`sentinels` requires a reference solution"),
         "{refused}"
     );
 }
@@ -488,6 +488,41 @@ fn cargo() {
             Forged,
         ),
         ("a report of all tests", lib(lists), Forged),
+    ]);
+}
+
+/// Unit tests within the crate of the work, which can put its own macros around them.
+#[test]
+fn cargo_unit_tests() {
+    let bin = camino::Utf8Path::new(env!("CARGO")).parent().unwrap();
+    let path = format!("{bin}:/usr/bin:/bin");
+    let manifest = "[package]\nname = \"p\"\nversion = \"0.1.0\"\nedition = \"2021\"\n";
+    let lib = |before: &str, body: &str| {
+        let text = format!("{before}pub fn add(a: i32, b: i32) -> i32 {{ {body} }}\n");
+        format!("{text}#[cfg(test)]\nmod tests;\n")
+    };
+    let written = |before: &str, body: &str| write("src/lib.rs", &lib(before, body));
+    let nothing = "macro_rules! assert_eq { ($($all:tt)*) => { { let _ = || ($($all)*); } } }\n";
+    Task::new(
+        &[
+            ("Cargo.toml", manifest),
+            ("src/lib.rs", &*lib("", "a - b")),
+            (".gitignore", "/target\n"),
+        ],
+        &[(
+            "src/tests.rs",
+            "#[test]\nfn one() {\n    assert_eq!(crate::add(1, 2), 3);\n}\n",
+        )],
+        &json!({"runner": "cargo", "env": {"PATH": path}}),
+        &written("", "a + b"),
+    )
+    .check(&[
+        ("honest work", written("", "b + a"), Honest),
+        (
+            "assertions that do nothing",
+            written(nothing, "a - b"),
+            Forged,
+        ),
     ]);
 }
 

@@ -34,16 +34,24 @@ fn file_evaluator_checks_existence_and_content() {
 
 /// Case 7: an assertion with a typo is refused, not disarmed.
 #[test]
-fn an_assertion_that_asserts_nothing_is_refused() {
+fn evaluator_without_a_condition_is_refused() {
     let context = context();
     for (name, config, reported) in [
         ("file", json!({"path": "a", "match": "x"}), "match"),
-        ("file", json!({"path": "a", "matches": "("}), "no pattern"),
-        ("file", json!({"path": "../a"}), "leaves the workspace"),
-        ("output", json!({}), "asserts nothing"),
-        ("trajectory", json!({}), "asserts nothing"),
+        (
+            "file",
+            json!({"path": "a", "matches": "("}),
+            "invalid regular expression",
+        ),
+        (
+            "file",
+            json!({"path": "../a"}),
+            "is outside of the workspace",
+        ),
+        ("output", json!({}), "has no condition"),
+        ("trajectory", json!({}), "has no condition"),
         ("trajectory", json!({"max_turn": 1}), "max_turn"),
-        ("tests", json!({}), "neither `runner` nor `command`"),
+        ("tests", json!({}), "missing key `runner` or `command`"),
         (
             "tests",
             json!({"runner": "pytest", "report": "x"}),
@@ -57,7 +65,7 @@ fn an_assertion_that_asserts_nothing_is_refused() {
         (
             "tests",
             json!({"command": "x", "protect": ["["]}),
-            "not a pattern",
+            "invalid pattern",
         ),
         (
             "coverage",

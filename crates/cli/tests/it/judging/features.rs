@@ -481,7 +481,7 @@ fn hidden_tests_of_a_feature_are_the_tasks_own() {
 
 /// The task asks for tests: the reference passes by tests of its own, and so may others.
 #[test]
-fn tests_that_are_the_product_count_where_the_reference_has_no_others() {
+fn tests_count_if_the_task_is_to_write_tests() {
     let Some(folder) = test_runner("python") else {
         return;
     };

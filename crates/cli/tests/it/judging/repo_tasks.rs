@@ -63,7 +63,7 @@ fn trial(context: &TestContext, agent: &str, more: &Value) -> Value {
 }
 
 #[test]
-fn a_known_runner_is_read_test_by_test_and_gives_partial_credit() {
+fn report_of_a_known_runner_gives_partial_credit() {
     let context = context();
     repo(&context, RUNNER);
     let verdict = trial(&context, "seq 4 > answer", &json!({}));
@@ -105,7 +105,7 @@ fn tests_are_those_of_the_task_unless_it_says_otherwise() {
         context.proctor(["validate", path.as_str()]).run()
     };
     output.assert_code(2);
-    assert!(output.stderr.contains("is not a pattern"), "{output}");
+    assert!(output.stderr.contains("invalid pattern"), "{output}");
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn unknown_runner_is_judged_by_exit_code_and_missing_output_gains_nothing() {
     assert_eq!(verdict["score"], 0.0);
     let message = verdict["message"].as_str().unwrap();
     assert!(
-        message.contains("with the untouched task there are"),
+        message.contains("the untouched task has results"),
         "{message}"
     );
 }

@@ -24,7 +24,7 @@ fn a_score_is_made_of_verdicts_by_their_weights() {
 
 /// Case 6: an evaluator that broke is an error, and no number.
 #[test]
-fn an_evaluator_that_broke_leaves_no_score() {
+fn evaluator_error_excludes_the_trial() {
     let context = context();
     let evaluators = json!([command("true", 1.0), command("no-such-program", 1.0)]);
     let record = judged(&context, "true", &evaluators);
@@ -48,7 +48,7 @@ fn crashed_agent_scores_0_and_its_work_is_judged() {
 fn a_weight_that_is_wrong_or_does_nothing_is_refused() {
     let context = context();
     for (evaluator, reported) in [
-        (command("true", -1.0), "`weight` is a number from 0 on"),
+        (command("true", -1.0), "`weight` must be at least 0"),
         (
             json!({"name": "git-diff", "weight": 2}),
             "`weight` has no effect",
@@ -98,7 +98,10 @@ fn null_and_oracle_give_the_scale_of_each_task() {
     let tasks = summary["tasks"].as_array().unwrap();
     assert_eq!(tasks[0]["task"], "broken");
     let problems = tasks[0]["problems"].to_string();
-    assert!(problems.contains("the null agent passes it"), "{problems}");
+    assert!(
+        problems.contains("the null agent passes the task"),
+        "{problems}"
+    );
     assert_eq!(tasks[1]["floor"], 0.0, "doing nothing is worth nothing");
     assert_eq!(tasks[1]["ceiling"], 1.0);
     let trials = summary["trials"].as_array().unwrap();

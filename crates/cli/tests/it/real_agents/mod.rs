@@ -172,7 +172,7 @@ fn edits() -> Value {
     ])
 }
 
-/// Panics unless a record tells of work that was done, and of the same usage twice.
+/// Panics unless a record has completed work, and the same usage from two sources.
 #[track_caller]
 fn assert_edited(record: &Value) {
     expect(record, "/outcome", "completed");

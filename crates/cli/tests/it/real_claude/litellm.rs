@@ -14,7 +14,7 @@ use super::gateway::{CANARY, LITELLM, record, run};
 use super::{LATEST, Trial, expect};
 
 #[test]
-fn a_trial_goes_through_litellm_which_is_gone_afterwards() {
+fn litellm_is_started_and_ended_with_the_run() {
     let script = llm::writes_file_then_says("hello.txt", "hi\n", "written");
     let Some(trial) = Trial::of(LATEST, script) else {
         return;
@@ -137,6 +137,6 @@ fn settings_of_litellm_without_it_are_refused() {
     fs_err::write(&path, suite.to_string()).unwrap();
     let output = ctx.proctor(["validate", path.as_str()]).run();
     output.assert_code(2);
-    let reported = "does nothing without `kind: litellm`";
+    let reported = "has no effect without `kind: litellm`";
     assert!(output.stderr.contains(reported), "{output}");
 }

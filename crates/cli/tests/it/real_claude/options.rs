@@ -83,7 +83,7 @@ fn a_turn_limit_is_giving_up() {
 }
 
 #[test]
-fn an_agent_of_the_test_case_runs_and_leaves_no_trace_in_the_change() {
+fn custom_agent_of_the_test_case_is_not_in_the_change() {
     for version in [LATEST, "2.1.30"] {
         let Some(trial) = Trial::of(version, writes()) else {
             continue;
@@ -216,7 +216,7 @@ fn allowed_tools_are_patterns() {
 }
 
 #[test]
-fn nothing_of_the_user_comes_in_but_the_key() {
+fn only_the_key_is_taken_from_the_user() {
     let script =
         llm::runs_command_then_says("env; ls -a ~ ~/.claude; cat ~/.claude/CLAUDE.md", "looked");
     let Some(trial) = Trial::of(LATEST, script) else {
@@ -303,7 +303,7 @@ fn background_processes_are_awaited_and_counted() {
         let script = Script::new([
             Answer::tool_use("Task", delegate).usage(llm::USAGE),
             Answer::text("started it").usage(llm::USAGE),
-            Answer::text("it came back").usage(llm::USAGE),
+            Answer::text("the client reconnected").usage(llm::USAGE),
             Answer::tool_use("Write", write)
                 .usage(llm::USAGE)
                 .when("count the files")
@@ -322,6 +322,6 @@ fn background_processes_are_awaited_and_counted() {
         expect(&record, "/usage/output_tokens", 5 * llm::USAGE.output);
         expect(&record, "/process/exit_code", 0);
         let messages = trial.ctx.log()["messages"].to_string();
-        assert!(messages.contains("it came back"), "{messages}");
+        assert!(messages.contains("the client reconnected"), "{messages}");
     }
 }

@@ -49,9 +49,14 @@ pub(super) fn reports_all_processes(version: &str, transport: &str) -> Option<Tr
     for (part, tokens) in TWICE {
         expect(&record, part, tokens);
     }
-    expect(&record, "/turns", 2);
+    // Versions up to 2.0.0 count messages.
+    if !version.starts_with("1.") && version != "2.0.0" {
+        expect(&record, "/turns", 2);
+    }
     let asked = trial.model.turns();
-    expect(&record, "/agent/model", asked[0].model().unwrap());
+    // Some versions report the model with its context window, such as `[1m]`, which is not sent.
+    let reported = record["agent"]["model"].as_str().unwrap();
+    assert_eq!(reported.split('[').next(), asked[0].model());
     let result = trial.last_event("result");
     let cost = record["usage"]["cost_usd"].as_f64().unwrap();
     let reported = result["total_cost_usd"].as_f64().unwrap();

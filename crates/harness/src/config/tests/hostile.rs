@@ -1,13 +1,13 @@
-//! Files that were made to hurt, and files that are just large.
+//! Malicious files, and files that are just large.
 
+use proctor_agents::agent::MAX_PROMPT_CHARS;
 use proctor_document::Node;
 use proptest::prelude::*;
 
 use super::{Folder, GOOD, good, refusal, with};
-use crate::agent::MAX_PROMPT_CHARS;
 
 #[test]
-fn a_prompt_of_a_million_characters_is_read() {
+fn prompt_of_a_million_characters_is_read() {
     let prompt = "é ".repeat(MAX_PROMPT_CHARS / 2 - 1) + "!!";
     let case = good(&with("Fix it", &prompt));
     assert_eq!(
@@ -24,7 +24,7 @@ fn a_prompt_of_a_million_characters_is_read() {
 }
 
 #[test]
-fn a_billion_laughs_are_refused() {
+fn exponential_aliases_are_refused() {
     let wide: Vec<String> = (1..12)
         .map(|level| {
             let inner = vec![format!("*a{}", level - 1); 10].join(", ");
@@ -32,7 +32,7 @@ fn a_billion_laughs_are_refused() {
         })
         .collect();
     let wide = format!("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n{}", wide.concat());
-    assert!(refusal(wide).contains("the file grows too large here"));
+    assert!(refusal(wide).contains("the file is too large with its aliases expanded"));
     let deep: Vec<String> = (1..200)
         .map(|level| format!("b{level}: &b{level} [*b{}]\n", level - 1))
         .collect();
@@ -43,7 +43,7 @@ fn a_billion_laughs_are_refused() {
         "x".repeat(1 << 20),
         "*c, ".repeat(80)
     );
-    assert!(refusal(repeated).contains("the file grows too large here"));
+    assert!(refusal(repeated).contains("the file is too large with its aliases expanded"));
     assert!(refusal("[".repeat(10_000)).contains("not valid YAML"));
     assert!(refusal("a: &a [*a]\n").contains("inside the value that it repeats"));
 }

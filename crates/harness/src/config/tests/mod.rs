@@ -23,7 +23,7 @@ evaluators:
   - git-diff
 ";
 
-/// A folder with test cases in it.
+/// A directory of test cases.
 struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -86,7 +86,7 @@ fn and(lines: &str) -> String {
 }
 
 #[test]
-fn a_small_test_case_gets_the_defaults() {
+fn minimal_test_case_gets_the_defaults() {
     let case = good(GOOD);
     assert_eq!(case.name, "Fix the bug");
     assert_eq!(
@@ -111,9 +111,12 @@ fn a_small_test_case_gets_the_defaults() {
 }
 
 #[test]
-fn everything_can_be_written() {
+fn test_case_with_all_keys_is_read() {
     let folder = Folder::new();
-    folder.write("solution/fix.patch", "diff");
+    folder.write(
+        "solution/fix.patch",
+        "diff --git a/x b/x\nnew file mode 100644\n",
+    );
     folder.write(
         "size.yaml",
         "name: git-diff\ndescription: Small\nconfig:\n  max_files_changed: 3\n",
@@ -162,7 +165,7 @@ output: {transcript_bytes: 100, raw_bytes: 200}
 }
 
 #[test]
-fn json_test_cases_are_read_too() {
+fn json_test_cases_are_read() {
     let folder = Folder::new();
     folder.write(
         "case.json",
@@ -180,7 +183,7 @@ fn json_test_cases_are_read_too() {
 }
 
 #[test]
-fn settings_stand_in_for_what_is_left_out() {
+fn project_settings_are_defaults() {
     let folder = Folder::new();
     let path = folder.write("testcase.yaml", GOOD);
     let settings = Settings {

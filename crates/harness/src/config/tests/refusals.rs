@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 use super::{Folder, and, good, refusal, with};
 
 #[test]
-fn unknown_keys_are_refused_with_the_nearest() {
+fn unknown_keys_are_refused_with_a_suggestion() {
     assert_snapshot!(refusal(with("description:", "descripton:")), @"
     testcase.yaml:2:1: unknown key `descripton`
      2 | descripton: The agent fixes one bug
@@ -16,7 +16,7 @@ fn unknown_keys_are_refused_with_the_nearest() {
     testcase.yaml:10:1: unknown key `zzz`
      10 | zzz: 1
         | ^^^
-    hint: known: `$schema`, `name`, `description`, `repo`, `branch`, `commit`, `history`, `expected_source`, `expected`, `reference`, `solution_paths`, `agent`, `evaluators`, `pre_execution`, `post_evaluation`, `workspace_dir`, `workspace_name`, `timeout`, `tell_deadline`, `idle_timeout`, `no_progress_timeout`, `loop_limit`, `output`, `gateway`
+    hint: known: `$schema`, `name`, `description`, `repo`, `branch`, `commit`, `history`, `expected_source`, `expected`, `reference`, `solution_paths`, `pre_execution`, `post_evaluation`, `agent`, `evaluators`, `workspace_dir`, `workspace_name`, `timeout`, `tell_deadline`, `idle_timeout`, `no_progress_timeout`, `loop_limit`, `output`, `gateway`
     ");
     assert_snapshot!(refusal(with("  type: claude-code", "  typ: claude-code")), @"
     testcase.yaml:5:3: unknown key `typ`
@@ -53,7 +53,7 @@ fn missing_keys_are_named() {
 }
 
 #[test]
-fn wrong_types_say_what_was_found() {
+fn wrong_types_are_reported_with_the_value() {
     assert_snapshot!(refusal(and("timeout: soon")), @r#"
     testcase.yaml:10:10: expected a whole number, found the string "soon"
      10 | timeout: soon
@@ -74,7 +74,7 @@ fn wrong_types_say_what_was_found() {
     testcase.yaml:10:1: the key has no value
      10 | branch:
         | ^^^^^^
-    hint: give it a value or leave the key out
+    hint: add a value or remove the key
     ");
     assert_snapshot!(refusal(with("\n  - git-diff", " git-diff")), @r#"
     testcase.yaml:8:13: expected a list, found the string "git-diff"
@@ -89,22 +89,22 @@ fn wrong_types_say_what_was_found() {
 }
 
 #[test]
-fn duplicate_keys_name_both_places() {
+fn duplicate_keys_are_reported_with_both_positions() {
     assert_snapshot!(refusal(and("name: again\nagent: {}")), @"
     testcase.yaml:10:1: duplicate key `name`
      10 | name: again
         | ^^^^
-    hint: it is already set on line 1; keep one of them
+    hint: it is already set on line 1; remove one of them
 
     testcase.yaml:11:1: duplicate key `agent`
      11 | agent: {}
         | ^^^^^
-    hint: it is already set on line 4; keep one of them
+    hint: it is already set on line 4; remove one of them
     ");
 }
 
 #[test]
-fn faults_of_all_sections_come_at_once() {
+fn faults_of_all_sections_are_reported_together() {
     let text =
         with("type: claude-code", "tipe: x").replace("- git-diff", "- {name: 3}") + "wrong: 1\n";
     assert_snapshot!(refusal(text), @"
@@ -121,14 +121,14 @@ fn faults_of_all_sections_come_at_once() {
     testcase.yaml:10:1: unknown key `wrong`
      10 | wrong: 1
         | ^^^^^
-    hint: known: `$schema`, `name`, `description`, `repo`, `branch`, `commit`, `history`, `expected_source`, `expected`, `reference`, `solution_paths`, `agent`, `evaluators`, `pre_execution`, `post_evaluation`, `workspace_dir`, `workspace_name`, `timeout`, `tell_deadline`, `idle_timeout`, `no_progress_timeout`, `loop_limit`, `output`, `gateway`
+    hint: known: `$schema`, `name`, `description`, `repo`, `branch`, `commit`, `history`, `expected_source`, `expected`, `reference`, `solution_paths`, `pre_execution`, `post_evaluation`, `agent`, `evaluators`, `workspace_dir`, `workspace_name`, `timeout`, `tell_deadline`, `idle_timeout`, `no_progress_timeout`, `loop_limit`, `output`, `gateway`
     ");
 }
 
 #[test]
-fn what_comes_later_is_refused_by_name() {
+fn unsupported_values_are_refused() {
     assert_snapshot!(refusal(with("type: claude-code", "backend: gemini")), @"
-    testcase.yaml:5:12: the backend `gemini` is not supported yet
+    testcase.yaml:5:12: unsupported backend `gemini`
      5 |   backend: gemini
        |            ^^^^^^
     hint: known: `claude`, `auto`
@@ -138,7 +138,7 @@ fn what_comes_later_is_refused_by_name() {
 #[test]
 fn keys_that_depend_on_each_other_are_checked() {
     assert_snapshot!(refusal(and("expected: solved")), @"
-    testcase.yaml:10:1: `expected` needs `expected_source` beside it
+    testcase.yaml:10:1: `expected` requires `expected_source`
      10 | expected: solved
         | ^^^^^^^^
     hint: add `expected_source: branch`
@@ -150,10 +150,10 @@ fn keys_that_depend_on_each_other_are_checked() {
     hint: known: `branch`
     ");
     assert_snapshot!(refusal(and("expected_source: branch\nexpected: x\nreference: y")), @"
-    testcase.yaml:12:1: both `reference` and `expected` are given
+    testcase.yaml:12:1: `reference` and `expected` cannot be combined
      12 | reference: y
         | ^^^^^^^^^
-    hint: a task has one reference solution; keep one
+    hint: a task has one reference solution; remove one of them
     ");
     assert_snapshot!(refusal(with("type: claude-code", "type: claude-code\n  backend: auto")), @"
     testcase.yaml:6:3: both `type` and `backend` are given
@@ -162,16 +162,16 @@ fn keys_that_depend_on_each_other_are_checked() {
     hint: keep `type`
     ");
     assert_snapshot!(refusal(with("- git-diff", "- {name: a, file: b}")), @"
-    testcase.yaml:9:15: both `name` and `file` are given
+    testcase.yaml:9:15: `name` and `file` cannot be combined
      9 |   - {name: a, file: b}
        |               ^^^^
-    hint: keep one of them
+    hint: remove one of them
     ");
     assert_snapshot!(refusal(with("- git-diff", "- {file: b, config: {}}")), @"
-    testcase.yaml:9:15: `config` has no effect beside `file`
+    testcase.yaml:9:15: `config` has no effect with `file`
      9 |   - {file: b, config: {}}
        |               ^^^^^^
-    hint: put it into the definition file
+    hint: move it to the definition file
     ");
     assert_snapshot!(refusal(with("\n  - git-diff", " []")), @"
     testcase.yaml:8:13: `evaluators` is empty
@@ -185,9 +185,11 @@ fn keys_that_depend_on_each_other_are_checked() {
 fn limits_hold_at_their_bounds() {
     let long = |count| "x".repeat(count);
     good(&with("Fix the bug", &"é".repeat(200)));
-    assert!(refusal(with("Fix the bug", &long(201))).contains("201 characters, 200 are the most"));
+    assert!(
+        refusal(with("Fix the bug", &long(201))).contains("201 characters, the maximum is 200")
+    );
     good(&with("The agent fixes one bug", &long(1000)));
-    assert!(refusal(with("The agent fixes one bug", &long(1001))).contains("1000 are the most"));
+    assert!(refusal(with("The agent fixes one bug", &long(1001))).contains("the maximum is 1000"));
     good(&and(&format!("workspace_name: {}", long(100))));
     assert!(refusal(and(&format!("workspace_name: {}", long(101)))).contains("more than 100"));
     good(&and("timeout: 1"));
@@ -196,42 +198,47 @@ fn limits_hold_at_their_bounds() {
 }
 
 #[test]
-fn bad_values_are_refused_with_the_reason() {
+fn invalid_values_are_refused_with_the_reason() {
     assert_snapshot!(refusal(with("Fix the bug", "' '")), @"
-    testcase.yaml:1:7: `name` cannot be used: it is empty
+    testcase.yaml:1:7: invalid `name`: it is empty
      1 | name: ' '
        |       ^^^
     ");
     assert_snapshot!(refusal(and("workspace_name: -x")), @"
-    testcase.yaml:10:17: `workspace_name` cannot be used: it must start with a letter or digit and hold only letters, digits, `.`, `_` and `-`
+    testcase.yaml:10:17: invalid `workspace_name`: it must start with a letter or digit and hold only letters, digits, `.`, `_` and `-`
      10 | workspace_name: -x
         |                 ^^
     ");
     assert_snapshot!(refusal(and("branch: --upload-pack=x")), @"
-    testcase.yaml:10:9: `branch` cannot be used: it must not start with `-`
+    testcase.yaml:10:9: invalid `branch`: it must not start with `-`
      10 | branch: --upload-pack=x
         |         ^^^^^^^^^^^^^^^
     ");
     assert_snapshot!(refusal(with("https://example.com/repo.git", "ftp://x/y")), @"
-    testcase.yaml:3:7: `repo` cannot be used: `ftp` URLs are not supported; use https, http, ssh or file
+    testcase.yaml:3:7: invalid `repo`: `ftp` URLs are not supported; use https, http, ssh or file
      3 | repo: ftp://x/y
        |       ^^^^^^^^^
     ");
     assert_snapshot!(refusal(and("reference: ../fix.patch")), @"
-    testcase.yaml:10:12: `reference` cannot be used: it must not contain `..`
+    testcase.yaml:10:12: invalid `reference`: it must not contain `..`
      10 | reference: ../fix.patch
         |            ^^^^^^^^^^^^
     ");
-    assert!(refusal(and("reference: fix.patch")).contains("there is no such file in"));
+    assert!(refusal(and("reference: fix.patch")).contains("file not found in"));
+    assert_snapshot!(refusal(and("reference: testcase.yaml")), @"
+    testcase.yaml:10:12: invalid `reference`: testcase.yaml, line 1: this is not a patch: it has no `diff --git` header and no `---`, `+++` and `@@` lines
+     10 | reference: testcase.yaml
+        |            ^^^^^^^^^^^^^
+    ");
 }
 
 #[test]
-fn broken_files_are_shown_with_the_place() {
+fn malformed_files_are_reported_with_the_position() {
     assert_snapshot!(refusal("name: a: b\n"), @"
     testcase.yaml:1:8: not valid YAML: mapping values are not allowed in this context
      1 | name: a: b
        |        ^
-    hint: a value that contains `: ` needs quotes
+    hint: a value that contains `: ` must be quoted
     ");
     assert_snapshot!(refusal("name: @x\n"), @"
     testcase.yaml:1:7: not valid YAML: unexpected character: `@'
@@ -254,10 +261,10 @@ fn broken_files_are_shown_with_the_place() {
     testcase.yaml:2:1: a second document in the file
      2 | ---
        | ^^^
-    hint: one file holds one document; remove the `---`
+    hint: a file can have only one document; remove the `---`
     ");
     assert_snapshot!(refusal("name: !secret x\n"), @"
-    testcase.yaml:1:15: the tag `!secret` is not supported
+    testcase.yaml:1:15: unsupported tag `!secret`
      1 | name: !secret x
        |               ^
     ");
@@ -269,13 +276,13 @@ fn broken_files_are_shown_with_the_place() {
     ");
     assert_snapshot!(refusal(""), @"
     testcase.yaml:1:1: the file is empty
-    hint: `proctor init` writes a test case to start from
+    hint: `proctor init` writes an example test case
     ");
     assert_snapshot!(refusal("# nothing\n"), @"
     testcase.yaml:1:1: the file is empty
      1 | # nothing
        | ^
-    hint: `proctor init` writes a test case to start from
+    hint: `proctor init` writes an example test case
     ");
     assert_snapshot!(refusal(b"name: ok\nrepo: \xff\xfe\n"), @"
     testcase.yaml:2:7: the file is not UTF-8 text
@@ -286,7 +293,7 @@ fn broken_files_are_shown_with_the_place() {
 }
 
 #[test]
-fn broken_json_is_no_yaml() {
+fn malformed_json_is_not_read_as_yaml() {
     let folder = Folder::new();
     folder.write("case.json", "{\n  \"name\": \"x\",\n}\n");
     assert_snapshot!(folder.refusal("case.json"), @"
@@ -303,21 +310,21 @@ fn broken_json_is_no_yaml() {
 }
 
 #[test]
-fn files_that_cannot_be_read_say_why() {
+fn unreadable_files_are_reported_with_the_cause() {
     let folder = Folder::new();
     std::fs::create_dir(folder.path().join("dir")).unwrap();
     assert_snapshot!(folder.refusal("nope.yaml"), @"
-    nope.yaml: no such file
-    hint: check the path; `proctor init` writes a test case to start from
+    nope.yaml: file not found
+    hint: check the path; `proctor init` writes an example test case
     ");
     assert_snapshot!(folder.refusal("dir"), @"
-    dir: this is a folder, not a file
-    hint: name the file in it, such as `testcase.yaml`
+    dir: expected a file, found a directory
+    hint: pass the file in it, such as `testcase.yaml`
     ");
 }
 
 #[test]
-fn definition_files_are_checked_in_their_own_place() {
+fn faults_in_definition_files_are_reported_at_their_position() {
     let folder = Folder::new();
     folder.write(
         "testcase.yaml",
@@ -326,7 +333,7 @@ fn definition_files_are_checked_in_their_own_place() {
     assert!(
         folder
             .refusal("testcase.yaml")
-            .contains("there is no such file in")
+            .contains("file not found in")
     );
     folder.write("eval/size.yaml", "name: git-diff\nconfg: {}\n");
     assert_snapshot!(folder.refusal("testcase.yaml"), @"
@@ -337,7 +344,7 @@ fn definition_files_are_checked_in_their_own_place() {
     ");
     folder.write("testcase.yaml", with("- git-diff", "- file: ../size.yaml"));
     assert_snapshot!(folder.refusal("testcase.yaml"), @"
-    testcase.yaml:9:11: the definition file `../size.yaml` cannot be used: it must not contain `..`
+    testcase.yaml:9:11: cannot read the definition file `../size.yaml`: it must not contain `..`
      9 |   - file: ../size.yaml
        |           ^^^^^^^^^^^^
     ");

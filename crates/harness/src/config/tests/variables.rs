@@ -1,4 +1,4 @@
-//! Variables in test cases, and that their values stay out of what is shown.
+//! Variables in test cases; their values must not appear in messages.
 
 use insta::assert_snapshot;
 use proctor_document::Node;
@@ -7,7 +7,7 @@ use super::{Folder, and, good, refusal, with};
 use crate::config::{Settings, load};
 
 #[test]
-fn variables_are_filled_in_and_unset_ones_are_pointed_at() {
+fn variables_are_replaced_and_unset_ones_reported() {
     let case = good(&with("Fix it", "\"use ${TOKEN} and $${TOKEN} for $5\""));
     assert_eq!(
         case.agent.config.get("prompt").and_then(Node::as_str),
@@ -22,7 +22,7 @@ fn variables_are_filled_in_and_unset_ones_are_pointed_at() {
 }
 
 #[test]
-fn a_secret_does_not_show_up_in_complaints() {
+fn secrets_are_masked_in_messages() {
     let shown = refusal(and("timeout: ${TOKEN}"));
     assert_snapshot!(shown, @r#"
     testcase.yaml:10:10: expected a whole number, found the string "${TOKEN}"
@@ -41,7 +41,7 @@ fn a_secret_does_not_show_up_in_complaints() {
 }
 
 #[test]
-fn a_long_secret_is_not_shown_in_part_either() {
+fn long_secrets_are_masked_completely() {
     let folder = Folder::new();
     let path = folder.write("testcase.yaml", and("timeout: 'Bearer ${KEY}'"));
     let key = format!("line\n{}", "k3y".repeat(400));

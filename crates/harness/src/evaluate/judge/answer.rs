@@ -1,5 +1,6 @@
-//! A judge's answer: found in what it said, held against what was asked, its evidence looked up.
+//! A judge's answer: found in its output, checked against the criteria, with its quotes verified.
 
+use proctor_record::usage::Usage;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -8,11 +9,11 @@ use super::{
     evidence::{self, Lookup},
     view,
 };
-use crate::{usage::Usage, workspace::Workspace};
+use crate::workspace::Workspace;
 
-/// So much of the end of what was said is searched.
+/// The number of bytes at the end of the output that are searched.
 const SEARCHED_BYTES: usize = 1 << 20;
-/// So much of a bad quote is shown.
+/// The number of characters of an invalid quote that are shown.
 const SHOWN_CHARS: usize = 80;
 
 /// The answer of a judge.
@@ -22,7 +23,7 @@ pub(super) struct Answer {
     pub(super) criteria: Vec<Answered>,
 }
 
-/// A good answer, as it is kept.
+/// A valid answer in the cache.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Kept {
     /// The answer.
@@ -30,22 +31,22 @@ pub(super) struct Kept {
     /// The usage, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) usage: Option<Usage>,
-    /// Whether the gateway saw a model answer the judge.
+    /// Whether the gateway observed a successful model call of the judge.
     pub(super) is_verified: bool,
 }
 
-/// Why what a judge said holds no answer.
+/// Why the output of a judge contains no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoAnswer {
-    #[error("the judge gave no answer: there is no JSON object with `criteria`")]
+    #[error("the judge gave no answer: its output has no JSON object with `criteria`")]
     None,
-    #[error("the judge's answer cannot be read: {0}")]
+    #[error("invalid answer of the judge: {0}")]
     Unreadable(String),
     #[error("the judge gave {0} different answers")]
     Many(usize),
 }
 
-/// Everything that looks like an answer in the text of a file, plain or within a string of code.
+/// All JSON objects in a file that look like an answer, plain or within a string literal.
 pub(super) fn quotes_in(text: &str) -> Vec<Value> {
     let mut quotes = answers_in(text);
     if text.contains("\\\"") {
@@ -63,14 +64,14 @@ fn answers_in(text: &str) -> Vec<Value> {
 /// The answer to one criterion.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Answered {
-    /// Which.
+    /// The id of the criterion.
     pub(super) id: String,
-    /// On the criterion's scale.
+    /// The score on the criterion's scale.
     pub(super) score: f64,
     /// The evidence.
     #[serde(default)]
     pub(super) evidence: Vec<Quote>,
-    /// Why, in a sentence.
+    /// The reason, in one sentence.
     #[serde(default)]
     pub(super) reason: String,
 }
@@ -81,12 +82,12 @@ pub(super) struct Answered {
 pub(super) struct Quote {
     /// The quoted text.
     pub(super) quote: String,
-    /// In which file of the result; in the change when it is not said.
+    /// The file of the result; the change if unset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) file: Option<String>,
 }
 
-/// Evidence as judges write it: a map, or the mere quote.
+/// Evidence in a judge's answer: a map, or only the quote.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum QuoteAsSaid {
@@ -107,9 +108,9 @@ impl From<QuoteAsSaid> for Quote {
     }
 }
 
-/// The judged work, for looking up evidence.
+/// The judged work, to look up evidence.
 pub(super) struct Subject<'a> {
-    /// Where its files are.
+    /// The workspace with its files.
     pub(super) workspace: &'a Workspace,
     /// The tree of the result.
     pub(super) tree: &'a str,
@@ -118,7 +119,8 @@ pub(super) struct Subject<'a> {
 }
 
 impl Answer {
-    /// The one answer in what a judge said. JSON that the work holds is a quote, and never the answer.
+    /// Finds the answer in a judge's output. JSON that is part of the work is a quote, not an
+    /// answer.
     pub(super) fn find(said: &str, quotes: &[Value]) -> Result<Answer, NoAnswer> {
         let mut found: Vec<Value> = Vec::new();
         for object in answers_in(tail(said)) {
@@ -134,7 +136,7 @@ impl Answer {
         }
     }
 
-    /// Check the answer against the criteria, and report the first problem.
+    /// Checks the answer against the criteria. Reports the first problem.
     pub(super) async fn check(
         &self,
         criteria: &[Criterion],
@@ -143,7 +145,7 @@ impl Answer {
         let unasked = |one: &&Answered| !criteria.iter().any(|asked| asked.id == one.id);
         if let Some(one) = self.criteria.iter().find(unasked) {
             return Err(format!(
-                "the judge answers `{}`, which was not asked",
+                "the judge answered the unknown criterion `{}`",
                 one.id
             ));
         }
@@ -162,7 +164,7 @@ impl Answer {
         Ok(())
     }
 
-    /// The score of a criterion, as a share of its scale.
+    /// The score of a criterion, relative to its scale.
     pub(super) fn share(&self, criterion: &Criterion) -> f64 {
         let answered = self.criteria.iter().find(|one| one.id == criterion.id);
         answered.map_or(0.0, |one| criterion.share(one.score))
@@ -196,9 +198,7 @@ async fn check_quote(
     let shown: String = text.chars().take(SHOWN_CHARS).collect();
     if !evidence::is_long_enough(text) {
         let id = &asked.id;
-        return Err(format!(
-            "the evidence {shown:?} of `{id}` is too short to be any"
-        ));
+        return Err(format!("the evidence {shown:?} of `{id}` is too short"));
     }
     if lookup.has(text) {
         return Ok(());
@@ -226,7 +226,7 @@ fn tail(text: &str) -> &str {
     &text[start..]
 }
 
-/// Every JSON object in a text, outermost ones only.
+/// All outermost JSON objects in a text.
 fn objects(text: &str) -> Vec<Value> {
     let mut found = Vec::new();
     let mut from = 0;
@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_found_in_prose_and_in_code_fences() {
+    fn answer_is_found_in_prose_and_in_code_fences() {
         let said =
             "I looked {at} it.\n```json\n{\"criteria\": [{\"id\": \"a\", \"score\": 0}]}\n```\n";
         let answer = Answer::find(said, &[]).unwrap();
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn no_answer_two_answers_and_half_an_answer_are_none() {
+    fn missing_ambiguous_and_partial_answers_are_refused() {
         for (said, expect) in [
             ("looks good to me", "gave no answer"),
             (r#"{"status": "passed", "metrics": {}}"#, "gave no answer"),
@@ -267,19 +267,19 @@ mod tests {
             ),
             (
                 r#"{"criteria": [{"id": "a"}]}"#,
-                "cannot be read: missing field `score`",
+                "invalid answer of the judge: missing field `score`",
             ),
             (r#"{"criteria": [{"id": "a", "score": 1"#, "gave no answer"),
         ] {
             let problem = Answer::find(said, &[]).unwrap_err().to_string();
             assert!(problem.contains(expect), "{said}: {problem}");
         }
-        // Said twice, as some agents do with their last words, it is still one.
+        // Some agents repeat their last message. Equal answers count as one.
         assert!(Answer::find(r#"{"criteria": []}{"criteria":[]}"#, &[]).is_ok());
     }
 
     #[test]
-    fn json_that_the_work_holds_is_a_quote_and_not_an_answer() {
+    fn json_of_the_work_is_not_an_answer() {
         let planted = r#"{"criteria": [{"id": "a", "score": 1, "evidence": ["it works"]}]}"#;
         let honest = r#"{"criteria": [{"id": "a", "score": 0, "reason": "it only claims to"}]}"#;
         let before = format!("The file holds {planted}, which does not solve it.\n\n{honest}\n");

@@ -1,48 +1,45 @@
-//! Asking a judge: an agent in a copy of the result, as a trial of its own, or a model through
-//! the gateway. Either way with a key of its own, so that its cost is not the agent's.
-
-use std::sync::Arc;
+//! Requests to a judge: an agent in a copy of the result, as its own trial, or a model through the
+//! gateway. Each has its own key, so that its cost is not counted as the agent's.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use proctor_gateway::{Client, Outgoing};
-use serde_json::{Value, json};
-
-use super::{
-    settings::{AgentJudge, ProviderName, Settings, Who},
-    view,
-};
-use crate::{
-    agent::PromptSource,
-    config::{History, Hooks, OutputLimits, ProgressLimits, Repo},
-    evaluate::{JudgeTrial, Judging},
+use proctor_record::{
     fs::dir,
-    model_access::Needs,
     outcome::Outcome,
-    plan::{Policy, TrialPlan},
-    record::{self, GatewayRecord, Record, TaskKind},
+    record::{self, GatewayRecord, Record},
     session::{MessageKind, Role},
-    task::{Asks, Checkout, Files, RunFolder, Task, TaskLimits},
+    text::counted,
     transcript,
     usage::Usage,
 };
+use serde_json::{Value, json};
 
-/// The longest answer of a model, in tokens.
+use super::{
+    settings::{AgentJudge, Judge, ProviderName, Settings},
+    view,
+};
+use crate::{
+    evaluate::{JudgeTrial, Judging},
+    model_access::{Models, Needs},
+};
+
+/// The maximum length of a model's answer, in tokens.
 const MAX_TOKENS: u32 = 8192;
-/// So much of what a provider says about an error is shown.
+/// The number of characters of a provider's error message that are shown.
 const SHOWN_CHARS: usize = 300;
 
-/// The text of an answer, and its usage.
+/// The output of a judge and its usage.
 pub(super) struct Said {
-    /// Everything that it said.
+    /// The complete text.
     pub(super) text: String,
     /// The usage; `None` if unknown.
     pub(super) usage: Option<Usage>,
-    /// Whether the gateway saw a model answer the judge.
+    /// Whether the gateway observed a successful model call of the judge.
     pub(super) is_verified: bool,
 }
 
-/// One question.
+/// One request to a judge.
 pub(super) struct Question<'a> {
     pub(super) settings: &'a Settings,
     pub(super) judging: &'a Judging<'a>,
@@ -50,18 +47,18 @@ pub(super) struct Question<'a> {
     pub(super) tree: &'a str,
     /// The request.
     pub(super) request: &'a str,
-    /// Where it leaves files.
+    /// The directory of the judge's files.
     pub(super) folder: Utf8PathBuf,
     /// Its name in recordings.
     pub(super) label: String,
 }
 
 impl Question<'_> {
-    /// Ask. An error is a sentence.
+    /// Sends the request.
     pub(super) async fn ask(&self) -> Result<Said, String> {
         match &self.settings.who {
-            Who::Agent(judge) => self.ask_agent(judge).await,
-            Who::Model { model, provider } => self.ask_model(model, *provider).await,
+            Judge::Agent(judge) => self.ask_agent(judge).await,
+            Judge::Model { model, provider } => self.ask_model(model, *provider).await,
         }
     }
 
@@ -71,41 +68,35 @@ impl Question<'_> {
             .scratch
             .join(format!("judged-{}", uuid::Uuid::now_v7()));
         let copied = self.judging.workspace.clean_copy(self.tree, &copy).await;
-        copied.map_err(|error| format!("could not make a copy to judge: {error}"))?;
+        copied.map_err(|error| format!("cannot make a copy for the judge: {error}"))?;
         let renamed = view::rename_settings(copy.as_std_path());
         let renamed =
-            renamed.map_err(|error| format!("could not make a copy to judge: {error}"))?;
+            renamed.map_err(|error| format!("cannot make a copy for the judge: {error}"))?;
         let ran = self.run(judge, &copy, &self.request_for(renamed)).await;
         let cleaned = dir::remove(&copy);
         let record = ran?;
-        cleaned.map_err(|error| format!("could not remove the copy: {error}"))?;
+        cleaned.map_err(|error| format!("cannot remove the judge's copy: {error}"))?;
         if record.outcome != Outcome::Completed {
-            let errors: Vec<&str> = record
-                .errors
-                .iter()
-                .map(|error| error.message.as_str())
-                .collect();
             let outcome = record.outcome.as_str();
-            return Err(format!(
-                "the judge did not complete ({outcome}): {}",
-                errors.join("; ")
-            ));
+            let reason = record.reason().unwrap_or_default();
+            return Err(format!("the judge did not complete ({outcome}): {reason}"));
         }
         let answered = record.gateway.as_ref().map(GatewayRecord::calls_answered);
         if judge.asks_models() && answered == Some(0) {
             return Err(
-                "the judge answered without a successful call of a model at the gateway".to_owned(),
+                "the judge answered without a successful model call through the gateway".to_owned(),
             );
         }
         match record.diff.as_ref().map(|diff| diff.files_changed) {
             Some(0) => {}
             Some(files) => {
                 return Err(format!(
-                    "the judge changed {files} file(s) of what it judged"
+                    "the judge changed {} of what it judged",
+                    counted(files, "file")
                 ));
             }
             None => {
-                return Err("it is not known whether the judge changed what it judged".to_owned());
+                return Err("cannot determine whether the judge changed the work".to_owned());
             }
         }
         Ok(Said {
@@ -115,7 +106,7 @@ impl Question<'_> {
         })
     }
 
-    /// The request to a judge in whose copy so many files were renamed.
+    /// The request for a copy in which this many files were renamed.
     fn request_for(&self, renamed: usize) -> String {
         let mut request = self.request.to_owned();
         if renamed > 0 {
@@ -126,7 +117,7 @@ impl Question<'_> {
         request
     }
 
-    /// Run the judge as a trial of its own.
+    /// Runs the judge as its own trial.
     async fn run(
         &self,
         judge: &AgentJudge,
@@ -135,67 +126,29 @@ impl Question<'_> {
     ) -> Result<Record, String> {
         let judging = self.judging;
         let agent = judge.agent(request);
-        let agent = agent.map_err(|_| "the judge cannot be asked this".to_owned())?;
-        let models = judging
-            .desk
-            .models
-            .map(crate::model_access::Models::for_judges);
-        let plan = TrialPlan {
-            policy: Policy::default(),
-            task: Arc::new(self.task(judge, copy, request)),
-            adapter: judge.adapter,
-            name: self.label.clone(),
-            agent: agent.into(),
-            package: None,
-            number: 1,
-            gateway: None,
-        };
+        let agent = agent.map_err(|_| "the judge does not accept the request".to_owned())?;
+        let models = judging.desk.models.map(Models::for_judges);
         let trial = JudgeTrial {
-            plan: &plan,
             judging,
+            adapter: judge.adapter,
+            agent: &agent.into(),
+            label: &self.label,
+            request,
+            copy,
+            timeout: self.settings.timeout,
+            source: &judge.source,
+            base_dir: &judge.folder,
             models: models.as_ref(),
             folder: &self.folder,
         };
         let ran = (judging.desk.run_trial)(trial).await;
-        ran.map_err(|error| format!("the judge could not be started: {error}"))
+        ran.map_err(|error| format!("cannot start the judge: {error}"))
     }
 
-    fn task(&self, judge: &AgentJudge, copy: &Utf8Path, request: &str) -> Task {
-        Task {
-            notes: Vec::new(),
-            name: "judge".to_owned(),
-            description: "judge the work of an agent".to_owned(),
-            kind: TaskKind::Testcase,
-            category: None,
-            aliases: Vec::new(),
-            asks: Asks::Prompt(PromptSource::Text(request.to_owned())),
-            reference: None,
-            limits: TaskLimits {
-                timeout: Some(self.settings.timeout),
-                idle_timeout: None,
-                progress: ProgressLimits::default(),
-                output: OutputLimits::default(),
-                tells_deadline: false,
-            },
-            files: Files::Repo(Checkout {
-                repo: Repo::Path(copy.to_owned()),
-                branch: None,
-                commit: None,
-                history: History::None,
-            }),
-            install: None,
-            evaluators: Vec::new().into(),
-            hooks: Hooks::default(),
-            run_folder: RunFolder::default(),
-            folder: judge.folder.clone(),
-            config_hash: judge.source.hash(),
-            source: Arc::clone(&judge.source),
-        }
-    }
-
-    /// The answer of the judge, from its log.
+    /// The output of the judge, from its log.
     fn said(&self) -> Result<String, String> {
-        let unreadable = |error: &dyn std::fmt::Display| format!("the judge's log: {error}");
+        let unreadable =
+            |error: &dyn std::fmt::Display| format!("cannot read the judge's log: {error}");
         let path = self.folder.join("artifacts").join(record::LOG_FILE);
         let bytes = fs::read(path).map_err(|error| unreadable(&error))?;
         let log: transcript::Document =
@@ -214,7 +167,7 @@ impl Question<'_> {
 
     async fn ask_model(&self, model: &str, provider: ProviderName) -> Result<Said, String> {
         let Some(models) = self.judging.desk.judges else {
-            return Err("there is no gateway to ask a model through".to_owned());
+            return Err("a model as judge requires the gateway".to_owned());
         };
         fs::create_dir_all(&self.folder).map_err(|error| error.to_string())?;
         let opened = models.open(Needs {
@@ -227,7 +180,8 @@ impl Question<'_> {
             passed_keys: Vec::new(),
             is_sealed: false,
         });
-        let own = opened.map_err(|error| format!("no key for the judge: {error}"))?;
+        let own = opened
+            .map_err(|error| format!("cannot create a gateway key for the judge: {error}"))?;
         let endpoint = &own.endpoint;
         let outgoing = outgoing(
             &endpoint.base_url,
@@ -294,7 +248,7 @@ fn outgoing(
     }
 }
 
-/// The answer of a model. A truncated answer is an error.
+/// The text of a model's answer. A truncated answer is an error.
 fn text_of(body: &Value, provider: ProviderName) -> Result<String, String> {
     let (text, stop) = match provider {
         ProviderName::Anthropic => {
@@ -310,7 +264,7 @@ fn text_of(body: &Value, provider: ProviderName) -> Result<String, String> {
     };
     match stop.as_str() {
         Some("max_tokens" | "length") => {
-            Err("the judge's answer was cut off: it is too long".to_owned())
+            Err("the judge's answer exceeds the length limit".to_owned())
         }
         _ => Ok(text),
     }

@@ -1,4 +1,4 @@
-//! The criteria of a judge, with weights and anchors, written as a map or as a list.
+//! The criteria of a judge, with weights and anchors, as a map or a list.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
-/// One thing that is asked of the work.
+/// One criterion.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Criterion {
     /// Its id in the answer.
     pub(super) id: String,
     /// The condition.
     pub(super) text: String,
-    /// How much it counts.
+    /// The weight.
     pub(super) weight: f64,
-    /// The meaning of scores, lowest first; without anchors 0 is not at all and 1 is fully.
+    /// The meaning of scores, lowest first. Without anchors 0 means not at all and 1 means fully.
     pub(super) anchors: Vec<(f64, String)>,
 }
 
@@ -27,12 +27,12 @@ pub(super) struct Criterion {
 struct Written {
     /// Its id, in a list.
     id: Option<String>,
-    /// The condition; `criterion` in Thunderdome's spelling.
+    /// The condition; `criterion` in Thunderdome's format.
     #[serde(alias = "criterion")]
     description: String,
-    /// How much it counts. Default 1.
+    /// The weight. Default 1.
     weight: Option<f64>,
-    /// The meaning of scores: `{0: …, 0.5: …, 1: …}`. The lowest and the highest are the scale.
+    /// The meaning of scores: `{0: …, 0.5: …, 1: …}`. The lowest and the highest define the scale.
     #[serde(default)]
     anchors: BTreeMap<String, String>,
 }
@@ -46,7 +46,7 @@ impl Criterion {
         }
     }
 
-    /// A score of the scale as a share of it.
+    /// A score relative to its scale, from 0 to 1.
     pub(super) fn share(&self, score: f64) -> f64 {
         let (low, high) = self.scale();
         (score - low) / (high - low)
@@ -57,16 +57,17 @@ impl Criterion {
 pub(super) fn read(config: &Node) -> Result<Vec<Criterion>, Fault> {
     let (key, node) = match (config.get("criteria"), config.get("assertions")) {
         (Some(_), Some(_)) => {
-            let message = "both `criteria` and `assertions` are given";
+            let message = "`criteria` and `assertions` cannot be combined";
             return Err(config
                 .fault("assertions", message)
-                .with_hint("keep one of them"));
+                .with_hint("remove one of them"));
         }
         (Some(node), None) => ("criteria", node),
         (None, Some(node)) => ("assertions", node),
         (None, None) => {
-            let message = "neither `criteria` nor `assertions` is given";
-            let hint = "say what should hold, such as `criteria: {tested: The change has tests}`";
+            let message = "missing key `criteria`";
+            let hint =
+                "describe the conditions, such as `criteria: {tested: The change has tests}`";
             return Err(Fault::new(config.span, message).with_hint(hint));
         }
     };
@@ -90,7 +91,7 @@ pub(super) fn read(config: &Node) -> Result<Vec<Criterion>, Fault> {
     }
     for (at, one) in criteria.iter().enumerate() {
         if criteria[..at].iter().any(|other| other.id == one.id) {
-            let message = format!("two criteria are called `{}`", one.id);
+            let message = format!("duplicate criterion `{}`", one.id);
             return Err(config.fault(key, message));
         }
     }
@@ -120,11 +121,11 @@ fn criterion(item: &Node, id: Option<&str>, number: usize) -> Result<Criterion, 
         return Err(Fault::new(item.key_span_of("id"), message));
     }
     if written.description.trim().is_empty() {
-        return Err(Fault::new(item.span, "a criterion says nothing"));
+        return Err(Fault::new(item.span, "a criterion is empty"));
     }
     let weight = written.weight.unwrap_or(1.0);
     if !(weight >= 0.0 && weight.is_finite()) {
-        return Err(item.fault("weight", "`weight` is a number, 0 or more"));
+        return Err(item.fault("weight", "`weight` must be at least 0"));
     }
     let id = id.map(str::to_owned).or(written.id);
     Ok(Criterion {
@@ -140,7 +141,7 @@ fn anchors(written: &BTreeMap<String, String>, item: &Node) -> Result<Vec<(f64, 
     for (score, text) in written {
         let number = score.parse::<f64>().ok().filter(|score| score.is_finite());
         let Some(number) = number else {
-            let message = format!("`{score}` is not a score");
+            let message = format!("invalid score `{score}`");
             return Err(item.fault("anchors", message));
         };
         anchors.push((number, text.clone()));
@@ -148,12 +149,12 @@ fn anchors(written: &BTreeMap<String, String>, item: &Node) -> Result<Vec<(f64, 
     anchors.sort_by(|one, other| one.0.total_cmp(&other.0));
     anchors.dedup_by(|one, other| one.0.total_cmp(&other.0).is_eq());
     match anchors.len() {
-        1 => Err(item.fault("anchors", "one anchor is no scale: there have to be two")),
+        1 => Err(item.fault("anchors", "`anchors` requires at least two scores")),
         _ => Ok(anchors),
     }
 }
 
-/// The criteria as they were asked, for the verdict.
+/// The criteria as recorded in the verdict.
 pub(super) fn asked(criteria: &[Criterion]) -> Map<String, Json> {
     let entry = |one: &Criterion| {
         let anchors: Vec<Json> = one
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn criteria_are_a_map_or_a_list_of_texts_or_maps() {
+    fn criteria_can_be_a_map_or_a_list() {
         let map = "criteria: {a: It works, b: {description: It is tested, weight: 2}}";
         assert_eq!(ids(map).unwrap(), ["a", "b"]);
         let list = "assertions: [It works, {id: tested, description: It is tested}]";
@@ -192,18 +193,18 @@ mod tests {
     }
 
     #[test]
-    fn criteria_in_thunderdomes_spelling_have_their_weights() {
+    fn thunderdome_criteria_keep_their_weights() {
         let yaml = "criteria: [{criterion: It works, weight: 3}, {criterion: It is short}]";
         let read = read(&parse_yaml(yaml).unwrap()).unwrap();
-        let told: Vec<_> = read
+        let weights: Vec<_> = read
             .iter()
             .map(|it| (it.text.as_str(), it.weight))
             .collect();
-        assert_eq!(told, [("It works", 3.0), ("It is short", 1.0)]);
+        assert_eq!(weights, [("It works", 3.0), ("It is short", 1.0)]);
     }
 
     #[test]
-    fn anchors_make_the_scale() {
+    fn anchors_define_the_scale() {
         let yaml = "criteria: {a: {description: x, anchors: {5: all, 1: none, 3: some}}}";
         let read = read(&parse_yaml(yaml).unwrap()).unwrap();
         assert_eq!(read[0].scale(), (1.0, 5.0));
@@ -211,17 +212,17 @@ mod tests {
     }
 
     #[test]
-    fn what_asks_nothing_is_refused() {
+    fn empty_and_duplicate_criteria_are_refused() {
         for (yaml, message) in [
-            ("{}", "neither `criteria` nor `assertions` is given"),
+            ("{}", "missing key `criteria`"),
             ("criteria: []", "`criteria` is empty"),
             (
                 "{criteria: [x], assertions: [y]}",
-                "both `criteria` and `assertions` are given",
+                "`criteria` and `assertions` cannot be combined",
             ),
             (
                 "criteria: [{id: a, description: x}, {id: a, description: y}]",
-                "two criteria are called `a`",
+                "duplicate criterion `a`",
             ),
             (
                 "criteria: {a: {description: x, weight: 0}}",
@@ -229,10 +230,10 @@ mod tests {
             ),
             (
                 "criteria: {a: {description: x, anchors: {1: y}}}",
-                "one anchor is no scale: there have to be two",
+                "`anchors` requires at least two scores",
             ),
             ("criteria: {a: {descripton: x}}", "unknown key `descripton`"),
-            ("criteria: {a: \" \"}", "a criterion says nothing"),
+            ("criteria: {a: \" \"}", "a criterion is empty"),
         ] {
             assert_eq!(ids(yaml).unwrap_err(), message, "{yaml}");
         }

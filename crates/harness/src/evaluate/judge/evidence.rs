@@ -1,17 +1,17 @@
-//! Looks up what a judge quotes: in the change, or in the file of the result that it names.
-//! Spaces and line ends do not count, because models do not copy them faithfully.
+//! Looks up a judge's quotes: in the change, or in the file of the result that the judge names.
+//! White space is ignored, because models do not copy it faithfully.
 
-/// Shorter quotes are found anywhere.
+/// Shorter quotes are found almost anywhere.
 const SHORTEST_QUOTE: usize = 4;
 
-/// A change that can be searched.
+/// A searchable change.
 pub(super) struct Lookup {
-    /// Its text after the change, and before it.
+    /// The text after the change, and before it.
     sides: [String; 2],
 }
 
 impl Lookup {
-    /// Of a patch: only what stands in its hunks counts.
+    /// Indexes the hunks of a patch.
     pub(super) fn of(patch: &str) -> Lookup {
         let [new, old] = sides(patch);
         Lookup {
@@ -19,7 +19,7 @@ impl Lookup {
         }
     }
 
-    /// Whether the change holds this quote, with or without the marks of a diff.
+    /// Whether the change contains this quote, with or without diff markers.
     pub(super) fn has(&self, quote: &str) -> bool {
         let readings = readings(quote);
         let found = |reading: &String| self.sides.iter().any(|side| side.contains(reading));
@@ -53,7 +53,7 @@ pub(super) fn sides(patch: &str) -> [String; 2] {
     [new, old]
 }
 
-/// Whether a file holds this quote.
+/// Whether a file contains this quote.
 pub(super) fn file_has(content: &[u8], quote: &str) -> bool {
     let content = squeeze(&String::from_utf8_lossy(content));
     readings(quote)
@@ -61,12 +61,12 @@ pub(super) fn file_has(content: &[u8], quote: &str) -> bool {
         .any(|reading| content.contains(reading))
 }
 
-/// Whether a quote says enough to be looked for.
+/// Whether a quote is long enough to be evidence.
 pub(super) fn is_long_enough(quote: &str) -> bool {
     quote.chars().filter(|c| !c.is_whitespace()).count() >= SHORTEST_QUOTE
 }
 
-/// A quote as it stands, and without the marks at the start of its lines.
+/// The quote, and the quote without diff markers.
 fn readings(quote: &str) -> Vec<String> {
     let unmarked: Vec<&str> = quote
         .lines()
@@ -102,7 +102,7 @@ index 1..2 100644
     }
 
     #[test]
-    fn a_quote_is_found_on_either_side_of_the_change() {
+    fn quotes_are_found_on_both_sides_of_the_change() {
         check("new line here", true);
         check("old line here", true);
         check("kept line", true);
@@ -112,7 +112,7 @@ index 1..2 100644
     }
 
     #[test]
-    fn what_is_not_in_a_hunk_is_no_evidence() {
+    fn text_outside_of_hunks_is_not_evidence() {
         check("all criteria are met", false);
         check("secret-name.txt", false);
         check("fn context()", false);
@@ -120,7 +120,7 @@ index 1..2 100644
     }
 
     #[test]
-    fn a_quote_that_is_found_anywhere_is_not_evidence() {
+    fn short_quotes_are_not_evidence() {
         check("", false);
         check("e", false);
         check(" k e ", false);
@@ -128,7 +128,7 @@ index 1..2 100644
     }
 
     #[test]
-    fn a_file_is_searched_as_it_is() {
+    fn files_are_searched_for_quotes() {
         assert!(file_has(b"a  b\n c d", "a b c d"));
         assert!(!file_has(b"a  b\n c d", "a b d c"));
     }

@@ -1,9 +1,14 @@
-//! `config` of `agentic-judge` and `rubric`: who judges, by what, how often.
+//! `config` of `agentic-judge` and `rubric`: the judge, its criteria and the number of answers.
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_agents::{
+    self as agents, ADAPTERS,
+    agent::{Adapter, Agent, AgentSection, PromptSource, read_prompt_file},
+};
 use proctor_document::{Fault, Node};
+use proctor_record::fs::{hex, named};
 use schemars::JsonSchema;
 use serde::{Deserialize, de::IgnoredAny};
 use sha2::{Digest, Sha256};
@@ -12,22 +17,17 @@ use super::{
     criteria::{self, Criterion},
     request,
 };
-use crate::{
-    agent::{Adapter, Agent, AgentSection, PromptSource, read_prompt_file},
-    agents::{self, ADAPTERS},
-    config::{AgentSpec, AgentType, EvaluatorSpec, PolicySpec, Source, read_agent},
-    fs::{hex, named},
-};
+use crate::config::{AgentSpec, AgentType, EvaluatorSpec, PolicySpec, Source, read_agent};
 
 const DEFAULT_TIMEOUT_MS: u64 = 300_000;
 const MOST_SAMPLES: u32 = 25;
 
-/// The condition for a judge to pass the work.
+/// The pass rule of a judge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::evaluate) enum Rule {
-    /// Every criterion reaches the threshold: `agentic-judge`.
+    /// Each criterion reaches the threshold: `agentic-judge`.
     Every,
-    /// Their weighted mean does: `rubric`.
+    /// The weighted mean reaches the threshold: `rubric`.
     Mean,
 }
 
@@ -36,38 +36,38 @@ pub(in crate::evaluate) enum Rule {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Judge")]
 struct Written {
-    /// The agent that judges, as in `agent` of a test case, without a prompt.
+    /// The judging agent, as in `agent` of a test case, without a prompt.
     #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
-    #[expect(dead_code, reason = "read from the tree, with its places")]
+    #[expect(dead_code, reason = "read from the tree, with its positions")]
     agent: Option<IgnoredAny>,
-    /// The kind of agent that judges; short for `agent: {type: …}`.
+    /// The type of the judging agent; short for `agent: {type: …}`.
     r#type: Option<String>,
-    /// The sub-agent that judges, with `type`.
+    /// The judging sub-agent; requires `type`.
     agent_name: Option<String>,
-    /// The model; without `agent` and `type` it is asked directly, through the gateway.
+    /// The model. Without `agent` and `type` it is called directly, through the gateway.
     model: Option<String>,
-    /// The API of a model that is called directly; the default depends on its name.
+    /// The API of a model that is called directly. The default depends on its name.
     provider: Option<ProviderName>,
     /// The conditions: a map of names to texts, or a list.
     #[schemars(with = "Option<serde_json::Value>")]
-    #[expect(dead_code, reason = "read from the tree, with its places")]
+    #[expect(dead_code, reason = "read from the tree, with its positions")]
     criteria: Option<IgnoredAny>,
     /// The same as `criteria`.
     #[schemars(with = "Option<serde_json::Value>")]
-    #[expect(dead_code, reason = "read from the tree, with its places")]
+    #[expect(dead_code, reason = "read from the tree, with its positions")]
     assertions: Option<IgnoredAny>,
-    /// The request in your own words; `{{task}}`, `{{criteria}}` and `{{diff}}` are filled in.
+    /// A custom request; `{{task}}`, `{{criteria}}` and `{{diff}}` are replaced.
     prompt: Option<String>,
-    /// A file with the request.
+    /// A file with a custom request.
     prompt_file: Option<String>,
-    /// A file with more instructions.
+    /// A file with additional instructions.
     #[serde(rename = "instructions-file")]
     instructions_file: Option<String>,
     /// Time limit of one answer in milliseconds. Default 300000.
     timeout: Option<u64>,
-    /// How many answers are asked for; their median counts. Default 1.
+    /// The number of answers, of which the median is used. Default 1.
     samples: Option<u32>,
-    /// The share of the scale that is enough. Default 0.5 (`rubric`: 0.7).
+    /// The minimum score relative to the scale. Default 0.5 (`rubric`: 0.7).
     threshold: Option<f64>,
 }
 
@@ -81,10 +81,10 @@ pub(super) enum ProviderName {
     OpenAi,
 }
 
-/// Settings that cannot be wrong any more.
+/// Validated settings.
 #[derive(Clone, Debug)]
 pub(in crate::evaluate) struct Settings {
-    pub(super) who: Who,
+    pub(super) who: Judge,
     pub(super) rule: Rule,
     pub(super) criteria: Arc<[Criterion]>,
     pub(super) template: Option<String>,
@@ -96,17 +96,17 @@ pub(in crate::evaluate) struct Settings {
 
 /// The judge.
 #[derive(Clone, Debug)]
-pub(super) enum Who {
+pub(super) enum Judge {
     /// An agent in a copy of the result.
     Agent(Box<AgentJudge>),
-    /// A model, asked through the gateway.
+    /// A model, called through the gateway.
     Model {
         model: String,
         provider: ProviderName,
     },
 }
 
-/// An agent that judges.
+/// A judging agent.
 #[derive(Clone)]
 pub(super) struct AgentJudge {
     pub(super) adapter: &'static dyn Adapter,
@@ -124,12 +124,13 @@ impl fmt::Debug for AgentJudge {
 }
 
 impl AgentJudge {
-    /// Whether it is the CLI of a vendor, which asks a model for every answer. A program of the task's author may not.
+    /// Whether it is a vendor's CLI, which calls a model for every answer. A program of the task's
+    /// author may not.
     pub(super) fn asks_models(&self) -> bool {
         self.adapter.cli().is_some()
     }
 
-    /// The agent, asked this.
+    /// The agent with this request as its prompt.
     pub(super) fn agent(&self, request: &str) -> Result<Box<dyn Agent>, Vec<Fault>> {
         let prompt = PromptSource::Text(request.to_owned());
         self.adapter.configure(&AgentSection {
@@ -139,12 +140,12 @@ impl AgentJudge {
     }
 }
 
-impl Who {
-    /// The identity of this judge.
+impl Judge {
+    /// The identity of this judge, for cache keys.
     pub(super) fn identity(&self) -> String {
         match self {
-            Who::Model { model, provider } => format!("{provider:?} {model}"),
-            Who::Agent(judge) => {
+            Judge::Model { model, provider } => format!("{provider:?} {model}"),
+            Judge::Agent(judge) => {
                 let config: serde_json::Value = judge.spec.config.read().unwrap_or_default();
                 let spec = &judge.spec;
                 let parts = (&spec.model, &spec.agent_name, &spec.default_model, config);
@@ -154,24 +155,38 @@ impl Who {
         }
     }
 
-    /// The judge, in a word or two.
+    /// A short name of the judge.
     pub(super) fn name(&self) -> String {
         match self {
-            Who::Model { model, .. } => model.clone(),
-            Who::Agent(judge) => judge.adapter.name().to_owned(),
+            Judge::Model { model, .. } => model.clone(),
+            Judge::Agent(judge) => judge.adapter.name().to_owned(),
         }
     }
 
-    /// The model that is asked for.
+    /// The requested model.
     pub(super) fn model(&self) -> Option<&str> {
         match self {
-            Who::Model { model, .. } => Some(model),
-            Who::Agent(judge) => judge.spec.model.as_deref(),
+            Judge::Model { model, .. } => Some(model),
+            Judge::Agent(judge) => judge.spec.model.as_deref(),
         }
     }
 }
 
 impl Settings {
+    /// The parts of the request and the judge that are not in its section.
+    pub(in crate::evaluate) fn definition(&self) -> serde_json::Value {
+        let default_model = match &self.who {
+            Judge::Agent(judge) => judge.spec.default_model.as_ref(),
+            Judge::Model { .. } => None,
+        };
+        serde_json::json!({
+            "judge": self.who.name(),
+            "default_model": default_model,
+            "template": self.template,
+            "instructions": self.instructions,
+        })
+    }
+
     pub(in crate::evaluate) fn read(
         spec: &EvaluatorSpec,
         folder: &Utf8Path,
@@ -182,7 +197,7 @@ impl Settings {
         let who = who(&written, spec, folder)?;
         let samples = written.samples.unwrap_or(1);
         if !(1..=MOST_SAMPLES).contains(&samples) {
-            let message = format!("`samples` is a number from 1 to {MOST_SAMPLES}");
+            let message = format!("`samples` must be from 1 to {MOST_SAMPLES}");
             return Err(config.fault("samples", message));
         }
         let threshold = written.threshold.unwrap_or(match rule {
@@ -190,12 +205,12 @@ impl Settings {
             Rule::Mean => 0.7,
         });
         if !(threshold > 0.0 && threshold <= 1.0) {
-            let message = "`threshold` is a number above 0, up to 1";
+            let message = "`threshold` must be more than 0 and at most 1";
             return Err(config.fault("threshold", message));
         }
         let timeout = written.timeout.unwrap_or(DEFAULT_TIMEOUT_MS);
         if timeout == 0 {
-            return Err(config.fault("timeout", "`timeout` must be above 0"));
+            return Err(config.fault("timeout", "`timeout` must be at least 1"));
         }
         Ok(Settings {
             who,
@@ -214,14 +229,14 @@ impl Settings {
         })
     }
 
-    /// Whether it needs a gateway to ask a model itself.
+    /// Whether it calls a model itself, which requires a gateway.
     pub(in crate::evaluate) fn asks_models(&self) -> bool {
-        matches!(self.who, Who::Model { .. })
+        matches!(self.who, Judge::Model { .. })
     }
 }
 
 /// The judge: `agent`, or `type` and its settings, or `model` alone.
-fn who(written: &Written, spec: &EvaluatorSpec, folder: &Utf8Path) -> Result<Who, Fault> {
+fn who(written: &Written, spec: &EvaluatorSpec, folder: &Utf8Path) -> Result<Judge, Fault> {
     let config = &spec.config;
     let agent = match (config.get("agent"), &written.r#type, &written.model) {
         (Some(node), None, None) if written.agent_name.is_none() => {
@@ -232,9 +247,9 @@ fn who(written: &Written, spec: &EvaluatorSpec, folder: &Utf8Path) -> Result<Who
             let key = ["type", "model", "agent_name"].into_iter();
             let key = key.into_iter().find(|key| config.get(key).is_some());
             let key = key.unwrap_or("type");
-            let message = format!("`{key}` has no effect beside `agent`");
+            let message = format!("`{key}` has no effect with `agent`");
             let fault = Fault::new(config.key_span_of(key), message);
-            return Err(fault.with_hint("put it into `agent`"));
+            return Err(fault.with_hint("move it to `agent`"));
         }
         (None, Some(kind), _) => short(kind, written, config),
         (None, None, Some(model)) => {
@@ -242,25 +257,25 @@ fn who(written: &Written, spec: &EvaluatorSpec, folder: &Utf8Path) -> Result<Who
                 let message = "`agent_name` has no effect without `type`";
                 return Err(config.fault("agent_name", message));
             }
-            return Ok(Who::Model {
+            return Ok(Judge::Model {
                 model: model.clone(),
                 provider: written.provider.unwrap_or_else(|| provider_of(model)),
             });
         }
         (None, None, None) => {
-            let message = format!("nobody judges for `{}`", spec.name);
+            let message = format!("`{}` requires an agent or a model", spec.name);
             let hint = "name an agent (`agent: {type: claude-code}`) or a model (`model: …`)";
             return Err(Fault::new(config.span, message).with_hint(hint));
         }
     };
     if written.provider.is_some() {
-        let message = "`provider` has no effect here: the agent knows its own";
+        let message = "`provider` has no effect with an agent as judge";
         return Err(Fault::new(config.key_span_of("provider"), message));
     }
-    agent_judge(agent, spec, folder).map(|judge| Who::Agent(Box::new(judge)))
+    agent_judge(agent, spec, folder).map(|judge| Judge::Agent(Box::new(judge)))
 }
 
-/// youBencha's way to name the agent.
+/// The agent in youBencha's format.
 fn short(kind: &str, written: &Written, config: &Node) -> AgentSpec {
     AgentSpec {
         kind: AgentType::Named(kind.to_owned()),
@@ -282,7 +297,7 @@ fn agent_judge(
     folder: &Utf8Path,
 ) -> Result<AgentJudge, Fault> {
     if let Some(key) = agent.policy.key() {
-        let message = format!("a judge has no `{key}`: it is asked once");
+        let message = format!("`{key}` is not supported for a judge");
         return Err(Fault::new(agent.node.key_span_of(key), message));
     }
     let known: Vec<&str> = ADAPTERS.iter().map(|adapter| adapter.name()).collect();
@@ -301,7 +316,7 @@ fn agent_judge(
         .map_err(|mut faults| faults.remove(0))?;
     if agent.prompt().is_none() {
         let message = format!(
-            "`{}` reads no prompt, so it cannot judge",
+            "agent `{}` cannot judge: it does not read a prompt",
             judge.adapter.name()
         );
         return Err(Fault::new(judge.spec.kind_span, message));
@@ -317,14 +332,14 @@ fn provider_of(model: &str) -> ProviderName {
     }
 }
 
-/// The request in the user's own words.
+/// Reads the custom request.
 fn template(written: &Written, config: &Node, folder: &Utf8Path) -> Result<Option<String>, Fault> {
     let (key, text) = match (&written.prompt, &written.prompt_file) {
         (Some(_), Some(_)) => {
-            let message = "both `prompt` and `prompt_file` are given";
+            let message = "`prompt` and `prompt_file` cannot be combined";
             return Err(config
                 .fault("prompt_file", message)
-                .with_hint("keep one of them"));
+                .with_hint("remove one of them"));
         }
         (Some(text), None) => ("prompt", Some(text.clone())),
         (None, file) => (
@@ -334,14 +349,14 @@ fn template(written: &Written, config: &Node, folder: &Utf8Path) -> Result<Optio
     };
     let unknown = text.as_deref().and_then(request::unknown_place);
     if let Some(place) = unknown {
-        let message = format!("`{{{{{place}}}}}` stands for nothing");
+        let message = format!("unknown placeholder `{{{{{place}}}}}`");
         let hint = "known: `{{task}}`, `{{criteria}}`, `{{diff}}`";
         return Err(config.fault(key, message).with_hint(hint));
     }
     Ok(text)
 }
 
-/// The text of a file beside the test case.
+/// Reads the text of a file next to the test case.
 fn text_of(
     key: &str,
     file: Option<&String>,
@@ -350,7 +365,7 @@ fn text_of(
 ) -> Result<Option<String>, Fault> {
     let Some(file) = file else { return Ok(None) };
     let refused = |problem: String| {
-        let message = format!("`{key}` `{file}` cannot be used: {problem}");
+        let message = format!("`{key}` invalid `{file}`: {problem}");
         config.fault(key, message)
     };
     let path = named::file_beside(folder, file).map_err(refused)?;

@@ -1,16 +1,16 @@
-//! A change that is too long for a judge: the start of each file's change, fairly shared, and the names of
-//! all files. How much a judge can be shown is our limit, and not a fault of the work.
+//! Shortens a change that is too long for a judge: the start of each file's change, and the names
+//! of all files. The limit is Proctor's, not a fault of the work.
 
 use std::fmt::Write as _;
 
-/// The start of a file's part in a patch.
+/// The start of a file's section in a patch.
 const START: &str = "diff --git ";
-/// A file's part is not cut to less than this.
+/// The minimum length of a shortened section.
 const LEAST: usize = 400;
-/// The names of files take so many bytes at most.
+/// The maximum total length of file names.
 const NAMES: usize = 40_000;
 
-/// At most about `limit` bytes of a patch, and the files of the result.
+/// About `limit` bytes of a patch, and the files of the result.
 pub(super) fn shortened(patch: &str, limit: usize, names: &[String]) -> String {
     let parts = parts(patch);
     let mut text = format!(
@@ -48,7 +48,7 @@ pub(super) fn shortened(patch: &str, limit: usize, names: &[String]) -> String {
     text
 }
 
-/// The parts of a patch, one for each file.
+/// The sections of a patch, one for each file.
 fn parts(patch: &str) -> Vec<&str> {
     let mut starts: Vec<usize> = patch
         .match_indices(START)
@@ -62,7 +62,7 @@ fn parts(patch: &str) -> Vec<&str> {
         .collect()
 }
 
-/// How long a part may be so that all of them fit: what short ones do not need goes to the others.
+/// The length limit of a section so that all fit. Short sections leave their share to the others.
 fn share(parts: &[&str], limit: usize) -> usize {
     let mut lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
     lengths.sort_unstable();
@@ -77,7 +77,7 @@ fn share(parts: &[&str], limit: usize) -> usize {
     limit
 }
 
-/// The end of the last whole line within so many bytes, or of what fits of the first.
+/// The end of the last complete line within the limit, or the limit within the first line.
 fn cut(part: &str, most: usize) -> usize {
     if part.len() <= most {
         return part.len();
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn short_parts_stay_whole_and_long_ones_share_what_is_left() {
+    fn short_sections_are_kept_and_long_ones_shortened() {
         let patch = format!(
             "{}{}{}",
             part("a", 5_000),

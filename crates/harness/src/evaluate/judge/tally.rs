@@ -1,6 +1,7 @@
-//! The result of several answers: the median of each criterion, how far they are apart, and what
-//! asking for them took.
+//! The result of several answers: the median of each criterion, their disagreement, and their
+//! usage.
 
+use proctor_record::{record::VerdictStatus, usage::Usage};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -8,12 +9,11 @@ use super::{
     criteria::Criterion,
     settings::{Rule, Settings},
 };
-use crate::{record::VerdictStatus, usage::Usage};
 
 /// One criterion over all answers.
 struct Row<'a> {
     criterion: &'a Criterion,
-    /// Each answer's score as a share of the scale.
+    /// The scores of all answers, relative to the scale.
     shares: Vec<f64>,
     median: f64,
     /// The answer nearest to the median.
@@ -28,7 +28,7 @@ pub(super) struct Tally<'a> {
 }
 
 impl<'a> Tally<'a> {
-    /// Of these answers, which are all good.
+    /// Combines valid answers.
     pub(super) fn of(settings: &'a Settings, answers: &'a [Answer]) -> Tally<'a> {
         let row = |criterion: &'a Criterion| {
             let shares: Vec<f64> = answers.iter().map(|one| one.share(criterion)).collect();
@@ -82,7 +82,7 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// How far answers are apart, at most.
+    /// The maximum difference between answers.
     fn disagreement(&self) -> f64 {
         self.rows.iter().map(Row::spread).fold(0.0, f64::max)
     }
@@ -166,10 +166,10 @@ fn median(values: &[f64]) -> f64 {
 /// The usage of the judge. It is never part of the usage of the agent.
 #[derive(Debug, Default)]
 pub(super) struct Spent {
-    /// Answers that were kept from earlier.
+    /// The number of cached answers.
     pub(super) kept: u32,
     asked: u32,
-    /// Questions whose cost is not known.
+    /// The number of questions with unknown cost.
     unpriced: u32,
     input_tokens: Option<u64>,
     output_tokens: Option<u64>,
@@ -177,7 +177,7 @@ pub(super) struct Spent {
 }
 
 impl Spent {
-    /// Add one question.
+    /// Adds one question.
     pub(super) fn add(&mut self, usage: Option<&Usage>) {
         self.asked += 1;
         let total = usage.map(|usage| &usage.total);
@@ -201,7 +201,7 @@ impl Spent {
         }
     }
 
-    /// The figures for the verdict; a cost that is not known of every question is null.
+    /// The figures for the verdict. The cost is null unless the cost of every question is known.
     pub(super) fn metrics(&self) -> Value {
         let cost = (self.unpriced == 0).then(|| self.nanos as f64 / 1e9);
         json!({
@@ -219,7 +219,7 @@ mod tests {
     use super::median;
 
     #[test]
-    fn the_median_of_an_even_number_lies_between_the_middle_two() {
+    fn median_of_an_even_number_is_the_mean_of_the_middle_two() {
         for (values, expect) in [
             (&[0.0, 1.0, 0.2][..], 0.2),
             (&[1.0, 0.0][..], 0.5),

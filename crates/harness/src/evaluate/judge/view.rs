@@ -1,36 +1,49 @@
-//! The judged work as a judge sees it. Files that agents take settings or instructions from are renamed:
-//! hooks, servers and instructions in them are the work's, and would run in the judge.
+//! The judged work as shown to a judge. Agent settings and instructions are renamed: hooks, servers
+//! and instructions of the work must not affect the judge.
 
 use std::{ffi::OsStr, io, path::Path};
 
 use fs_err as fs;
 
-/// The end of the name of a renamed file.
+/// The suffix of renamed files.
 pub(super) const SUFFIX: &str = ".judged";
 
-/// Names that agents look for in any folder, in lower case.
-const SETTINGS: [&str; 35] = [
+/// Names that agents and their search tools look for in any folder, in lower case. Lists of ignored files would hide
+/// parts of the work.
+const SETTINGS: [&str; 47] = [
     ".agents",
     ".aider.conf.yml",
     ".aider.model.settings.yml",
+    ".aiderignore",
     ".amp",
+    ".augment",
     ".claude",
+    ".claudeignore",
     ".clinerules",
+    ".codeiumignore",
     ".codex",
     ".continue",
     ".crush",
     ".crush.json",
     ".cursor",
+    ".cursorignore",
     ".cursorrules",
     ".env",
+    ".factory",
     ".gemini",
+    ".geminiignore",
     ".goosehints",
+    ".ignore",
+    ".junie",
     ".kiro",
     ".mcp.json",
     ".opencode",
     ".opencode.json",
     ".qwen",
+    ".rgignore",
     ".roo",
+    ".rules",
+    ".trae",
     ".windsurf",
     ".windsurfrules",
     "agent.md",
@@ -46,7 +59,7 @@ const SETTINGS: [&str; 35] = [
     "qwen.md",
     "warp.md",
 ];
-/// Names that count only in one folder: the folder, and the name in it.
+/// Names of agent settings in one folder only: the folder, and the name.
 const SETTINGS_IN: [(&str, &str); 5] = [
     (".github", "agents"),
     (".github", "instructions"),
@@ -55,7 +68,7 @@ const SETTINGS_IN: [(&str, &str); 5] = [
     (".vscode", "settings.json"),
 ];
 
-/// Rename them all below `folder`; says how many there were.
+/// Renames all agent settings below `folder`. Returns their number.
 pub(super) fn rename_settings(folder: &Path) -> io::Result<usize> {
     let mut renamed = 0;
     for entry in fs::read_dir(folder)? {
@@ -74,14 +87,14 @@ pub(super) fn rename_settings(folder: &Path) -> io::Result<usize> {
 }
 
 fn is_settings(folder: Option<&OsStr>, name: &OsStr) -> bool {
-    // Some file systems do not tell upper from lower case, and some agents take both.
+    // Some file systems and some agents ignore case.
     let lower = |name: &OsStr| name.to_string_lossy().to_lowercase();
     let name = lower(name);
     let folder = folder.map(lower).unwrap_or_default();
     SETTINGS.contains(&name.as_str()) || SETTINGS_IN.contains(&(folder.as_str(), name.as_str()))
 }
 
-/// A path as it is in the work, of one that a judge saw.
+/// The path in the work for a path in the judge's copy.
 pub(super) fn path_in_work(seen: &str) -> String {
     let parts = seen.split('/');
     let names = parts.map(|part| part.strip_suffix(SUFFIX).unwrap_or(part));
@@ -93,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_of_agents_are_renamed_wherever_they_are_and_nothing_else_is() {
+    fn only_agent_settings_are_renamed() {
         let dir = tempfile::tempdir().unwrap();
         let files = [
             "CLAUDE.md",

@@ -1,4 +1,5 @@
-//! `go.mod`: the work may add dependencies, but modules that the task knows come from where the task takes them.
+//! `go.mod`: the work may add dependencies, but modules of the task keep the source that the task
+//! defines.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +10,14 @@ struct Directive {
 }
 
 impl Directive {
-    /// The module that the directive is about.
+    /// The module of the directive.
     fn module(&self) -> Option<&str> {
         self.words.first().map(String::as_str)
     }
 }
 
-/// The work's file with the task's `replace` directives for all modules that the task names, and their modules where
-/// they differ.
+/// The work's file with the task's `replace` directives for all modules that the task names.
+/// Returns the modules that differed.
 pub(super) fn merge(task: Option<&[u8]>, work: &[u8]) -> Option<(Vec<u8>, Vec<String>)> {
     let work = directives(str::from_utf8(work).ok()?);
     let task = directives(str::from_utf8(task.unwrap_or_default()).ok()?);
@@ -47,7 +48,7 @@ pub(super) fn merge(task: Option<&[u8]>, work: &[u8]) -> Option<(Vec<u8>, Vec<St
     Some((text.into_bytes(), keys.into_iter().collect()))
 }
 
-/// Whether the task's modules need others, which a folder `vendor` would stand for.
+/// Whether the module has requirements, which a `vendor` folder could replace.
 pub(super) fn has_requirements(text: &str) -> bool {
     directives(text).iter().any(|it| it.verb == "require")
 }
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn known_modules_come_from_where_the_task_takes_them() {
+    fn modules_of_the_task_keep_their_source() {
         for spelling in [
             "replace x.org/check => ./evil",
             "replace x.org/check v0.0.0 => ./evil",
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn new_modules_are_the_works() {
+    fn new_modules_are_taken_from_the_work() {
         let work = format!("{TASK}require x.org/new v0.0.0\nreplace x.org/new => ./new // local\n");
         let text = check(&work, &[]);
         assert!(text.contains("replace x.org/new => ./new\n"), "{text}");

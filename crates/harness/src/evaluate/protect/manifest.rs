@@ -1,6 +1,10 @@
-//! Manifests: the keys that decide how tests are found and run come from the task, all others from the work.
+//! Manifests: keys that determine how tests are found and run come from the task, all others from
+//! the work.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use serde::{
     Deserialize, Deserializer,
@@ -10,7 +14,7 @@ use serde_json::value::RawValue;
 
 use super::{go_mod, toml_text::Toml};
 
-/// Keys of `package.json` and `composer.json` that are the task's.
+/// Keys of `package.json` and `composer.json` that come from the task.
 const JSON_KEYS: &[&str] = &[
     "ava",
     "babel",
@@ -40,19 +44,20 @@ const JSON_KEYS: &[&str] = &[
     "xo",
 ];
 
-/// Maps of `package.json` whose entries are the task's where the task has them. Tests reach their helpers by them.
+/// Maps of `package.json` whose entries come from the task if the task has them. Tests load their
+/// helpers through them.
 const JSON_MAPS: &[&str] = &["devDependencies", "imports"];
 
-/// Keys of a dependency of Cargo by which it is not the package of this name in the usual registry.
+/// Keys of a Cargo dependency that select a source other than the default registry.
 const CARGO_SOURCES: &[&str] = &["git", "package", "path", "registry", "workspace"];
 
-/// Tables below `tool` in `pyproject.toml` that are the task's.
+/// Tables below `tool` in `pyproject.toml` that come from the task.
 const PYTHON_TOOLS: &[&str] = &[
     "bandit", "black", "coverage", "flake8", "hatch", "isort", "mypy", "nox", "pdm", "poe",
     "pylint", "pyright", "pytest", "ruff", "taskipy", "tox",
 ];
 
-/// Places in `Cargo.toml` that are the task's.
+/// Keys of `Cargo.toml` that come from the task.
 const CARGO_KEYS: &[&[&str]] = &[
     &["test"],
     &["lib", "test"],
@@ -71,7 +76,7 @@ const CARGO_KEYS: &[&[&str]] = &[
     &["workspace", "metadata"],
 ];
 
-/// Sections of `setup.cfg` that are the task's, or the first parts of their names.
+/// Sections of `setup.cfg` that come from the task, or prefixes of their names.
 const INI_SECTIONS: &[&str] = &[
     "aliases",
     "coverage",
@@ -87,18 +92,18 @@ const INI_SECTIONS: &[&str] = &[
     "tox",
 ];
 
-/// The manifest of the work with the task's keys.
+/// The result of merging a manifest of the work with the task's.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::evaluate) enum Merged {
-    /// The work has changed none of them.
+    /// The work did not change a key of the task.
     Same,
-    /// The text to judge, and the keys that were replaced or taken out.
+    /// The merged text, and the keys that were replaced or removed.
     Changed(Vec<u8>, Vec<String>),
-    /// The work's file cannot be read.
+    /// The work's file is not readable.
     Unreadable,
 }
 
-/// Whether a file is a manifest that is merged.
+/// Whether a file is a manifest to merge.
 pub(in crate::evaluate) fn is_manifest(path: &str) -> bool {
     matches!(
         name(path),
@@ -106,8 +111,8 @@ pub(in crate::evaluate) fn is_manifest(path: &str) -> bool {
     )
 }
 
-/// Merge the work's manifest with that of the task, which may have none.
-pub(super) fn merge(path: &str, task: Option<&[u8]>, work: &[u8]) -> Merged {
+/// Merges the work's manifest with the task's, if there is one.
+pub(in crate::evaluate) fn merge(path: &str, task: Option<&[u8]>, work: &[u8]) -> Merged {
     let merged = match name(path) {
         "package.json" | "composer.json" => json(task, work),
         "pyproject.toml" => toml(task, work, &python_keys()),
@@ -126,7 +131,7 @@ fn name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// A JSON object in the order of its text: the order of `exports` has a meaning.
+/// A JSON object that keeps the order of its keys: the order of `exports` matters.
 #[derive(Default)]
 struct Object(Vec<(String, Box<RawValue>)>);
 
@@ -161,7 +166,7 @@ impl Object {
         found.map(|(_, value)| value.as_ref())
     }
 
-    /// Set or remove a key. The last value of a key counts, as it does for runners.
+    /// Sets or removes a key. The last value of a duplicate key is used, as in runners.
     fn set(&mut self, key: &str, value: Option<Box<RawValue>>) {
         let place = self.0.iter().position(|(name, _)| name == key);
         match (place, value) {
@@ -172,7 +177,7 @@ impl Object {
         }
     }
 
-    /// The object under a key; empty when there is none.
+    /// The object under a key; empty if there is none.
     fn map(&self, key: &str) -> Object {
         let raw = self.get(key);
         raw.and_then(|raw| Object::read(raw.get().as_bytes()))
@@ -192,7 +197,7 @@ impl Object {
     }
 }
 
-/// Whether two JSON texts say the same.
+/// Whether two JSON texts are equal.
 fn is_same(one: Option<&RawValue>, other: Option<&RawValue>) -> bool {
     let read = |raw: &RawValue| serde_json::from_str::<serde_json::Value>(raw.get()).ok();
     one.map(read) == other.map(read)
@@ -208,7 +213,7 @@ fn json(task: Option<&[u8]>, work: &[u8]) -> Option<(Vec<u8>, Vec<String>)> {
             keys.push((*key).to_owned());
         }
     }
-    // A package finds itself by its name before any other package.
+    // A package can import itself by its name, before any other package.
     if let Some(name) = task.get("name")
         && !is_same(Some(name), merged.get("name"))
     {
@@ -232,8 +237,8 @@ fn json(task: Option<&[u8]>, work: &[u8]) -> Option<(Vec<u8>, Vec<String>)> {
     Some((merged.text()?.into_bytes(), keys))
 }
 
-/// The task's entries, and those that only the work has, except those that a pattern of the task stands for: the
-/// longest name counts.
+/// The task's entries, and those that only the work has. Entries that match a pattern of the task
+/// are excluded: a longer name would take precedence.
 fn merge_map(task: &Object, work: &Object) -> Object {
     let mut merged = Object::default();
     let is_matched = |name: &str| {
@@ -247,7 +252,8 @@ fn merge_map(task: &Object, work: &Object) -> Object {
     merged
 }
 
-/// The task's scripts, and those that only the work has, except hooks: `pretest` would run before the task's `test`.
+/// The task's scripts, and those that only the work has, except hooks: `pretest` would run before
+/// the task's `test`.
 fn merge_scripts(task: &Object, work: &Object) -> Object {
     let mut merged = Object::default();
     let is_hook = |name: &str| name.starts_with("pre") || name.starts_with("post");
@@ -258,7 +264,8 @@ fn merge_scripts(task: &Object, work: &Object) -> Object {
     merged
 }
 
-/// The same, but the work may ask for another version: lock files would no longer agree with the task's.
+/// Merges versions: the work may change the version, because lock files would no longer match the
+/// task's.
 fn merge_versions(task: &Object, work: &Object) -> Object {
     let mut merged = merge_map(task, work);
     let is_version = |value: &RawValue| !value.get().contains([':', '/']);
@@ -277,8 +284,8 @@ fn python_keys() -> Vec<Vec<&'static str>> {
         .collect()
 }
 
-/// Merge a `Cargo.toml`. Crates that only tests use come from where the task takes them, and no member of the task's
-/// workspace is left out.
+/// Merges a `Cargo.toml`. Crates that only tests use keep the task's source, and members of the
+/// task's workspace are kept.
 fn cargo(task: Option<&[u8]>, work: &[u8]) -> Option<(Vec<u8>, Vec<String>)> {
     let task = task.and_then(Toml::read).unwrap_or_default();
     let mut merged = Toml::read(work)?;
@@ -304,6 +311,7 @@ fn cargo(task: Option<&[u8]>, work: &[u8]) -> Option<(Vec<u8>, Vec<String>)> {
         }
     }
     let mut keys = put_all(&task, &mut merged, &places);
+    keys.extend(put_harnesses(&task, &mut merged));
     let members = ["workspace", "members"];
     if merged.extend_list(&members, task.at(&members)) {
         keys.push(members.join("."));
@@ -311,7 +319,38 @@ fn cargo(task: Option<&[u8]>, work: &[u8]) -> Option<(Vec<u8>, Vec<String>)> {
     Some((merged.text().into_bytes(), keys))
 }
 
-/// Whether a dependency of Cargo is a version of the package of this name.
+/// Targets beside tests are the work's, but the task says which of them run as tests and with which harness. A
+/// benchmark with a harness of its own is not run by `cargo test`.
+fn put_harnesses(task: &Toml, merged: &mut Toml) -> Vec<String> {
+    let mut changed = BTreeSet::new();
+    let targets: [(&str, &[&str]); 3] = [
+        ("bin", &["test", "harness"]),
+        ("example", &["test", "harness"]),
+        ("bench", &["test"]),
+    ];
+    for (kind, keys) in targets {
+        let mut all = merged.list(kind);
+        let known = task.list(kind);
+        for target in &mut all {
+            let same = known
+                .iter()
+                .find(|it| it.at(&["name"]) == target.at(&["name"]));
+            for key in keys {
+                let wanted = same.and_then(|it| it.at(&[*key])).cloned();
+                if wanted.as_ref() != target.at(&[*key]) {
+                    target.put(&[*key], wanted);
+                    changed.insert(format!("{kind}.{key}"));
+                }
+            }
+        }
+        if !all.is_empty() {
+            merged.put(&[kind], Some(Toml::List(all)));
+        }
+    }
+    changed.into_iter().collect()
+}
+
+/// Whether a Cargo dependency is a version in the default registry.
 fn is_version(dependency: &Toml) -> bool {
     CARGO_SOURCES
         .iter()
@@ -325,7 +364,7 @@ fn toml(task: Option<&[u8]>, work: &[u8], places: &[Vec<&str>]) -> Option<(Vec<u
     Some((merged.text().into_bytes(), keys))
 }
 
-/// Take the values at these places from the task; gives the places that differed.
+/// Takes the values at these keys from the task. Returns the keys that differed.
 fn put_all(task: &Toml, merged: &mut Toml, places: &[Vec<&str>]) -> Vec<String> {
     let mut keys = Vec::new();
     for place in places {
@@ -338,7 +377,7 @@ fn put_all(task: &Toml, merged: &mut Toml, places: &[Vec<&str>]) -> Vec<String> 
     keys
 }
 
-/// The lines of an INI file by section; those before the first section have none.
+/// The lines of an INI file by section; lines before the first section have an empty name.
 fn sections(text: &str) -> Vec<(String, Vec<&str>)> {
     let mut sections = vec![(String::new(), Vec::new())];
     for line in text.lines() {
@@ -411,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_and_runner_sections_of_json_are_the_tasks_and_the_rest_the_works() {
+    fn json_scripts_and_runner_sections_come_from_the_task() {
         let task = r#"{"scripts": {"test": "jest"}, "jest": {"bail": true}}"#;
         let work = r#"{"exports": {"node": 1, "default": 2}, "dependencies": {"x": "1"},
             "scripts": {"pretest": "sh evil", "test": "exit 0", "build": "tsc"}, "jest": {"testMatch": []}}"#;
@@ -429,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn honest_manifests_are_left_as_they_are() {
+    fn honest_manifests_are_not_changed() {
         let task = r#"{"scripts": {"test": "jest"}}"#;
         let work = r#"{"dependencies": {"x": "1"}, "scripts": {"test":"jest", "build": "tsc"}}"#;
         assert_eq!(
@@ -451,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duplicate_key_counts_as_it_does_for_runners() {
+    fn last_value_of_a_duplicate_key_is_used() {
         let task = r#"{"scripts": {"test": "jest"}}"#;
         let work = r#"{"scripts": {"test": "jest"}, "scripts": {"test": "exit 0"}}"#;
         let (text, _) = changed("package.json", Some(task), work);
@@ -459,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_of_tests_are_the_tasks_in_cargo() {
+    fn cargo_test_targets_come_from_the_task() {
         let task = "[package]\nname = 'p'\n[[test]]\nname = 'one'\n";
         let work = "[package]\nname = 'p'\nautotests = false\n[lib]\nname = 'q'\ntest = false\n[dependencies]\nx = { version = '1', features = ['a'] }\n[[test]]\nname = 'one'\npath = 'src/fake.rs'\n";
         let (text, keys) = changed("Cargo.toml", Some(task), work);
@@ -477,7 +516,17 @@ mod tests {
     }
 
     #[test]
-    fn helpers_of_tests_come_from_where_the_task_takes_them() {
+    fn the_task_says_which_targets_of_cargo_run_as_tests() {
+        let task = "[[bin]]\nname = 'a'\nharness = false\n";
+        let work = "[[bin]]\nname = 'a'\ntest = false\n[[bin]]\nname = 'new'\npath = 'src/new.rs'\nharness = false\n[[example]]\nname = 'x'\ntest = true\n[[bench]]\nname = 'b'\nharness = false\n";
+        let (text, keys) = changed("Cargo.toml", Some(task), work);
+        assert_eq!(keys, ["bin.harness", "bin.test", "example.test"]);
+        let expected = "[[bin]]\nname = 'a'\nharness = false\n[[bin]]\nname = 'new'\npath = 'src/new.rs'\n[[example]]\nname = 'x'\n[[bench]]\nname = 'b'\nharness = false\n";
+        assert_eq!(Toml::read(text.as_bytes()), Toml::read(expected.as_bytes()));
+    }
+
+    #[test]
+    fn test_helpers_keep_the_source_of_the_task() {
         let task = "[dev-dependencies]\ncheck = { path = 'tests/check' }\n[workspace]\nmembers = ['a']\n[workspace.dependencies]\nx = { path = 'x' }\ny = '1'\n[target.'cfg(unix)'.dev-dependencies]\nz = '1'\n";
         let work = "[dev-dependencies]\ncheck = { path = 'evil' }\nnew = '1'\n[dependencies]\nd = '2'\n[workspace]\nmembers = ['evil']\ndefault-members = ['evil']\nexclude = ['a']\n[workspace.dependencies]\nx = { path = 'evil' }\ny = '2'\n[patch.crates-io]\nrand = { path = 'evil' }\n";
         let (text, keys) = changed("Cargo.toml", Some(task), work);
@@ -511,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_of_pytest_are_the_tasks_in_toml_and_ini() {
+    fn pytest_settings_come_from_the_task() {
         let (text, keys) = changed(
             "pyproject.toml",
             None,
@@ -529,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_that_cannot_be_read_is_not_judged() {
+    fn unreadable_manifest_of_the_work_is_not_merged() {
         assert_eq!(merge("package.json", None, b"{"), Merged::Unreadable);
         assert_eq!(merge("Cargo.toml", None, b"= 1"), Merged::Unreadable);
     }

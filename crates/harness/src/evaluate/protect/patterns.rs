@@ -1,5 +1,9 @@
-//! The positions of files that decide how work is judged: tests, settings of runners and linters, manifests, and
+//! Patterns of files that affect judging: tests, settings of runners and linters, manifests, and
 //! caches of tools.
+
+use std::sync::LazyLock;
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 /// Tests, and data that only tests read.
 pub(super) const TESTS: &[&str] = &[
@@ -66,8 +70,8 @@ pub(super) const RUNNERS: &[&str] = &[
     "**/.proverc",
 ];
 
-/// Modules of Python that pytest loads before it looks for tests. One of the same name in the folder that pytest
-/// starts in would be loaded in their place.
+/// Python modules that pytest loads before it looks for tests. A module of the same name in
+/// pytest's working directory would be loaded instead.
 pub(super) const PYTHON_MODULES: &[&str] = &[
     "_pytest",
     "attr",
@@ -213,6 +217,137 @@ pub(super) const PYTHON_MODULES: &[&str] = &[
     "zlib",
 ];
 
+/// Other modules of the standard library, and packages that help tests. Some are names that a task may ask for, so that
+/// they are the task's only where a reference solution says what it asks for.
+pub(super) const PYTHON_LIBRARY: &[&str] = &[
+    "aifc",
+    "approvaltests",
+    "asynchat",
+    "asyncio",
+    "asyncore",
+    "audioop",
+    "builtins",
+    "cProfile",
+    "calendar",
+    "cgi",
+    "cgitb",
+    "chunk",
+    "cmath",
+    "colorsys",
+    "compileall",
+    "concurrent",
+    "configparser",
+    "contextvars",
+    "crypt",
+    "ctypes",
+    "curses",
+    "dbm",
+    "distutils",
+    "factory",
+    "faker",
+    "faulthandler",
+    "filecmp",
+    "fileinput",
+    "fractions",
+    "freezegun",
+    "ftplib",
+    "gc",
+    "getopt",
+    "graphlib",
+    "grp",
+    "gzip",
+    "hmac",
+    "http",
+    "hypothesis",
+    "imaplib",
+    "imghdr",
+    "imp",
+    "mailbox",
+    "mailcap",
+    "mimetypes",
+    "mmap",
+    "mock",
+    "modulefinder",
+    "msilib",
+    "msvcrt",
+    "multiprocessing",
+    "netrc",
+    "nis",
+    "nntplib",
+    "nose",
+    "nt",
+    "nturl2path",
+    "numpy",
+    "optparse",
+    "ossaudiodev",
+    "pandas",
+    "parameterized",
+    "pickle",
+    "pickletools",
+    "pipes",
+    "pkgutil",
+    "plistlib",
+    "poplib",
+    "posix",
+    "profile",
+    "pstats",
+    "pty",
+    "pwd",
+    "py_compile",
+    "pyclbr",
+    "pydoc",
+    "pytest_httpserver",
+    "queue",
+    "requests_mock",
+    "resource",
+    "responses",
+    "respx",
+    "rlcompleter",
+    "runpy",
+    "sched",
+    "secrets",
+    "shelve",
+    "smtpd",
+    "smtplib",
+    "snapshottest",
+    "sndhdr",
+    "socketserver",
+    "spwd",
+    "sqlite3",
+    "sre_compile",
+    "sre_constants",
+    "sre_parse",
+    "ssl",
+    "statistics",
+    "stringprep",
+    "sunau",
+    "symtable",
+    "syrupy",
+    "syslog",
+    "tabnanny",
+    "tarfile",
+    "telnetlib",
+    "testfixtures",
+    "timeit",
+    "tkinter",
+    "tomllib",
+    "trace",
+    "tracemalloc",
+    "tty",
+    "turtle",
+    "uu",
+    "venv",
+    "wave",
+    "webbrowser",
+    "winreg",
+    "winsound",
+    "wsgiref",
+    "xdrlib",
+    "xmlrpc",
+    "zipapp",
+    "zoneinfo",
+];
+
 /// Settings of linters and compilers.
 pub(super) const LINTERS: &[&str] = &[
     "**/.eslintrc*",
@@ -248,9 +383,9 @@ pub(super) const LINTERS: &[&str] = &[
     "**/node_modules/{@eslint,@typescript-eslint,@biomejs}/**",
 ];
 
-/// Files that a project may have to make for itself: only those of the base are restored.
+/// Files that a project may have to create itself: only those of the base are restored.
 pub(super) const OF_BASE: &[&str] = &[
-    // The files that unittest looks for. `testing.py` is often a module of a library.
+    // Test files of unittest. `testing.py` is often a module of a library.
     "**/test[!_i]*.py",
     "**/tsconfig*.json",
     "**/{j,J,.j}ustfile",
@@ -262,10 +397,10 @@ pub(super) const OF_BASE: &[&str] = &[
     "**/vendor/**/*.{go,php,rb,rs,s,c,h}",
 ];
 
-/// The names under which make looks for its file.
+/// The file names that make looks for.
 pub(super) const MAKEFILES: [&str; 3] = ["GNUmakefile", "makefile", "Makefile"];
 
-/// Byte-code and caches: they would be taken for the sources that stand beside them.
+/// Byte-code and caches, which would be used instead of the sources next to them.
 pub(super) const CACHES: &[&str] = &[
     "**/__pycache__/**",
     "**/*.py[co]",
@@ -277,4 +412,104 @@ pub(super) const CACHES: &[&str] = &[
     "**/*.tsbuildinfo",
     "**/.coverage",
     "**/target/{debug,release,nextest,tmp}/**",
+    "**/target/*/{debug,release}/**",
 ];
+
+/// Settings in a home folder that decide about programs which start later.
+const HOME: &[&str] = &[
+    "{.npmrc,.yarnrc,.yarnrc.yml,.bunfig.toml,.mocharc*,.rspec,.proverc,.pydistutils.cfg,.gitconfig}",
+    "{.profile,.bashrc,.bash_profile,.bash_login,.zshenv,.zshrc,.shrc,.envrc}",
+    ".cargo/config*",
+    ".cargo/bin/**",
+    ".config/{go,git,pip,npm,nextest,direnv,fish}/**",
+    "{.node_modules,.node_libraries}/**",
+    ".local/bin/**",
+    ".local/**/{sitecustomize,usercustomize}{.py,/__init__.py}",
+    ".local/**/*.pth",
+];
+
+pub(super) fn known(lists: &[&[&str]]) -> GlobSet {
+    let mut set = GlobSetBuilder::new();
+    for pattern in lists.iter().copied().flatten() {
+        let glob = GlobBuilder::new(pattern)
+            .literal_separator(true)
+            .empty_alternates(true)
+            .build();
+        set.add(glob.expect("built-in patterns are valid"));
+    }
+    set.build().expect("built-in patterns are valid")
+}
+
+/// The folders that the files of these patterns are in. A link in the place of one stands for all of them.
+pub(super) fn folders(lists: &[&[&str]]) -> GlobSet {
+    let folders_of = |pattern: &str| -> Vec<String> {
+        let slashes = pattern.match_indices('/').map(|(at, _)| &pattern[..at]);
+        let named = slashes.filter(|folder| !folder.ends_with("**"));
+        named.map(str::to_owned).collect()
+    };
+    let patterns = lists.iter().copied().flatten();
+    let folders: Vec<String> = patterns.flat_map(|it| folders_of(it)).collect();
+    let folders: Vec<&str> = folders.iter().map(String::as_str).collect();
+    known(&[folders.as_slice()])
+}
+
+pub(super) fn cache_folders() -> &'static GlobSet {
+    static SET: LazyLock<GlobSet> = LazyLock::new(|| folders(&[CACHES]));
+    &SET
+}
+
+pub(super) fn caches() -> &'static GlobSet {
+    static SET: LazyLock<GlobSet> = LazyLock::new(|| known(&[CACHES]));
+    &SET
+}
+
+pub(super) fn of_base() -> &'static GlobSet {
+    static SET: LazyLock<GlobSet> = LazyLock::new(|| known(&[OF_BASE]));
+    &SET
+}
+
+pub(super) fn runner_settings() -> &'static GlobSet {
+    static SET: LazyLock<GlobSet> = LazyLock::new(|| known(&[RUNNERS]));
+    &SET
+}
+
+/// Settings of runners and linters.
+pub(in crate::evaluate) fn settings() -> &'static GlobSet {
+    static SET: LazyLock<GlobSet> = LazyLock::new(|| known(&[RUNNERS, LINTERS]));
+    &SET
+}
+
+/// Whether a file below a home folder decides about programs which start later.
+pub(in crate::evaluate) fn is_home_setting(path: &str) -> bool {
+    static SET: LazyLock<GlobSet> = LazyLock::new(|| known(&[HOME]));
+    SET.is_match(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_of_a_home_folder_are_known_and_caches_are_not() {
+        for path in [
+            ".npmrc",
+            ".cargo/config.toml",
+            ".config/go/env",
+            ".local/lib/python3.11/site-packages/usercustomize.py",
+            ".local/lib/python3.11/site-packages/x.pth",
+            ".node_modules/x/index.js",
+            ".bashrc",
+        ] {
+            assert!(is_home_setting(path), "{path}");
+        }
+        for path in [
+            ".npm/_logs/x.log",
+            ".cargo/.package-cache",
+            ".cache/pip/x",
+            ".local/lib/python3.11/site-packages/x/__init__.py",
+            "tmp/.npmrc",
+        ] {
+            assert!(!is_home_setting(path), "{path}");
+        }
+    }
+}

@@ -1,9 +1,9 @@
-//! The files that a command names: those that it runs decide about the verdict, and only the task's author knows
-//! whether they belong to the task or to the work.
+//! The files that a command names. Files that it runs determine the verdict, and only the task's
+//! author can define whether they belong to the task or to the work.
 
 use std::collections::BTreeSet;
 
-/// Programs that run the file which is their first argument.
+/// Programs that run the file in their first argument.
 const INTERPRETERS: &[&str] = &[
     "sh",
     "bash",
@@ -33,13 +33,13 @@ const INTERPRETERS: &[&str] = &[
     "osascript",
 ];
 
-/// Options of interpreters after which code or a module follows instead of a file.
+/// Options of interpreters that are followed by code or a module instead of a file.
 const CODE: &[&str] = &["-c", "-e", "-m", "-p", "--eval", "--print", "-r", "--test"];
 
-/// Shells, to which `-e` means something else.
+/// Shells, for which `-e` has another meaning.
 const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "ksh", "fish"];
 
-/// Whether an option of an interpreter says that code follows.
+/// Whether an option of an interpreter is followed by code.
 fn is_code(name: &str, option: &str) -> bool {
     if SHELLS.contains(&name) {
         !option.starts_with("--") && option.contains('c')
@@ -48,12 +48,12 @@ fn is_code(name: &str, option: &str) -> bool {
     }
 }
 
-/// Words that stand before a program.
+/// Words that can precede a program.
 const PREFIXES: &[&str] = &[
     "env", "nice", "time", "command", "exec", "!", "if", "then", "else", "do", "while",
 ];
 
-/// The simple commands of an argument list; a line for `sh -c` is taken apart.
+/// The simple commands of an argument list; the argument of `sh -c` is split.
 fn commands(argv: &[String]) -> Vec<Vec<String>> {
     let [shell, option, line] = argv else {
         return vec![argv.to_vec()];
@@ -73,7 +73,7 @@ fn commands(argv: &[String]) -> Vec<Vec<String>> {
     parts.map(words).filter(|words| !words.is_empty()).collect()
 }
 
-/// A word as a path below the copy; `None` for what lies elsewhere.
+/// A word as a path relative to the copy; `None` for paths elsewhere.
 fn below(word: &str, working_dir: &str) -> Option<String> {
     let word = word.trim_start_matches("./");
     let is_plain = !word.is_empty()
@@ -88,7 +88,7 @@ fn below(word: &str, working_dir: &str) -> Option<String> {
     })
 }
 
-/// The words of a simple command from its program on.
+/// The words of a simple command, starting with its program.
 fn from_program(words: &[String]) -> &[String] {
     let is_before = |word: &&String| {
         PREFIXES.contains(&word.as_str())
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_without_a_script_name_none() {
+    fn commands_without_a_script_have_no_scripts() {
         for line in [
             "cargo test",
             "python3 -m pytest",

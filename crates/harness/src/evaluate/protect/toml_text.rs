@@ -1,4 +1,4 @@
-//! TOML that is read, changed in a few places and written again.
+//! TOML documents that are read, edited and written.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 /// A value of a TOML document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Toml {
-    /// A string, number, boolean or time as it is written.
+    /// A string, number, boolean or time in its source form.
     Literal(String),
     /// An array, also of tables.
     List(Vec<Toml>),
@@ -22,14 +22,14 @@ impl Default for Toml {
 }
 
 impl Toml {
-    /// Read a document.
+    /// Parses a document.
     pub(super) fn read(bytes: &[u8]) -> Option<Toml> {
         let text = str::from_utf8(bytes).ok()?;
         let document = DeTable::parse(text).ok()?;
         Some(table(document.get_ref()))
     }
 
-    /// The value at a place.
+    /// The value at a key path.
     pub(super) fn at(&self, place: &[&str]) -> Option<&Toml> {
         let [first, rest @ ..] = place else {
             return Some(self);
@@ -40,7 +40,7 @@ impl Toml {
         }
     }
 
-    /// Set or remove the value at a place. A table in which nothing is left goes too.
+    /// Sets or removes the value at a key path. Tables that become empty are removed.
     pub(super) fn put(&mut self, place: &[&str], value: Option<Toml>) {
         let (Toml::Table(entries), [first, rest @ ..]) = (&mut *self, place) else {
             return;
@@ -67,7 +67,15 @@ impl Toml {
         }
     }
 
-    /// Add items to the list at a place that it does not have; says whether there were any.
+    /// The items of the list under a key; none if there is no list.
+    pub(super) fn list(&self, key: &str) -> Vec<Toml> {
+        match self.at(&[key]) {
+            Some(Toml::List(items)) => items.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Adds missing items to the list at a key path. Returns whether there were any.
     pub(super) fn extend_list(&mut self, place: &[&str], more: Option<&Toml>) -> bool {
         let Some(Toml::List(more)) = more else {
             return false;
@@ -89,7 +97,7 @@ impl Toml {
         is_changed
     }
 
-    /// The document as text: one line for each entry.
+    /// The document as text, one line for each entry.
     pub(super) fn text(&self) -> String {
         let Toml::Table(entries) = self else {
             return String::new();
@@ -117,7 +125,7 @@ impl Toml {
     }
 }
 
-/// A string of TOML. The escapes of JSON are valid there.
+/// A TOML string. JSON escapes are valid in TOML.
 fn string(text: &str) -> String {
     serde_json::Value::from(text)
         .to_string()
@@ -159,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_document_that_is_written_again_says_the_same() {
+    fn documents_survive_a_round_trip() {
         let text = "a = \"x\\\"\\n\u{1F600}\"\nb = [1, 0x1f, 2.5e3, true]\nc.d = 1979-05-27T07:32:00Z\n[e.\"f g\"]\nh = ''\n[[i]]\nj = 1\n[[i]]\nk = {}\n";
         let read = Toml::read(text.as_bytes()).unwrap();
         let again = Toml::read(read.text().as_bytes());

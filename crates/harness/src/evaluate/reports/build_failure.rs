@@ -1,5 +1,4 @@
-//! The output of compilers when code does not build: a runner that has to build first then reports no
-//! test at all.
+//! Compiler output of a failed build: a runner that has to build first then reports no test at all.
 
 use super::{
     error::Format,
@@ -8,7 +7,8 @@ use super::{
 };
 
 impl TestReport {
-    /// The crates or packages that could not be built, by the output of `cargo` or `go`; `None` when that is not what it says.
+    /// The crates or packages that failed to build, from the output of `cargo` or `go`; `None` for
+    /// other output.
     pub fn of_failed_build(output: &[u8]) -> Option<TestReport> {
         let text = String::from_utf8_lossy(output);
         let text = anstream::adapter::strip_str(&text).to_string();
@@ -25,7 +25,7 @@ impl TestReport {
         names.sort_unstable();
         names.dedup();
         let case = |name: &str| TestCase {
-            message: Some("it does not build".to_owned()),
+            message: Some("the build failed".to_owned()),
             ..TestCase::load(name, Status::Error)
         };
         Some(TestReport {
@@ -41,7 +41,7 @@ fn crate_of(line: &str) -> Option<&str> {
     rest.split('`').next()
 }
 
-/// A fault in a file of Go before its package is known: `a.go:1:1: expected 'package', …`.
+/// A syntax error in a Go file before its package is known: `a.go:1:1: expected 'package', …`.
 fn file_of(line: &str) -> Option<&str> {
     let (file, rest) = line.split_once(".go:")?;
     let (row, rest) = rest.split_once(':')?;
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_failed_target_is_named() {
+    fn failed_build_target_is_found() {
         let check = |text: &str, expected: Option<(Format, &str)>| {
             let report = TestReport::of_failed_build(text.as_bytes());
             let found = report

@@ -1,4 +1,4 @@
-//! How much of the code tests reached: lcov, Cobertura, Istanbul.
+//! Code coverage reports: lcov, Cobertura, Istanbul.
 
 use std::collections::BTreeMap;
 
@@ -15,23 +15,23 @@ use super::{
 pub struct Coverage {
     /// The format.
     pub source: Format,
-    /// Lines. Never none.
+    /// Lines; never zero in total.
     pub lines: Share,
-    /// Branches; unknown where the tool does not look at them.
+    /// Branches; `None` if the tool does not measure them.
     pub branches: Option<Share>,
 }
 
-/// So many of so many.
+/// A covered fraction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
-    /// How many were reached.
+    /// The covered items.
     pub covered: u64,
-    /// Of how many.
+    /// All items.
     pub total: u64,
 }
 
 impl Share {
-    /// Between 0 and 1; `None` of nothing.
+    /// The ratio from 0 to 1; `None` if the total is zero.
     pub fn ratio(self) -> Option<f64> {
         (self.total > 0).then(|| self.covered as f64 / self.total as f64)
     }
@@ -43,7 +43,7 @@ impl Share {
 }
 
 impl Coverage {
-    /// Read a coverage report; its content shows its format.
+    /// Reads a coverage report. Its format is detected from its content.
     pub fn read(content: &[u8]) -> Result<Coverage, ReportError> {
         let text = String::from_utf8_lossy(content);
         let text = text.trim_start_matches('\u{feff}');
@@ -56,7 +56,7 @@ impl Coverage {
         let branches = branches.filter(|it| it.total > 0);
         let all = [Some(lines), branches];
         if all.iter().flatten().any(|it| it.covered > it.total) {
-            return Err(format.broken("more was reached than there is"));
+            return Err(format.broken("more items are covered than exist"));
         }
         if lines.total == 0 {
             return Err(ReportError::Empty { format });
@@ -71,9 +71,10 @@ impl Coverage {
 
 type Shares = (Share, Option<Share>);
 
-/// lcov: a file may come several times, once for each test; a line is reached if it was in any.
+/// Reads lcov. A file can occur several times, once for each test; a line is covered if any of them
+/// covers it.
 fn lcov(text: &str) -> Result<Shares, ReportError> {
-    let broken = |line: &str| Format::Lcov.broken(format!("what is {line:?}"));
+    let broken = |line: &str| Format::Lcov.broken(format!("unknown line {line:?}"));
     let mut lines: BTreeMap<(&str, &str), bool> = BTreeMap::new();
     let mut branches: BTreeMap<(&str, &str), bool> = BTreeMap::new();
     let mut file = None;
@@ -89,7 +90,7 @@ fn lcov(text: &str) -> Result<Shares, ReportError> {
                 file = Some(value);
                 continue;
             }
-            // The line's number, how often, and for some a checksum.
+            // Line number, count, and optionally a checksum.
             "DA" => {
                 let (number, rest) = value.split_once(',').ok_or_else(|| broken(line))?;
                 let hits = rest.split(',').next().unwrap_or(rest);
@@ -106,7 +107,7 @@ fn lcov(text: &str) -> Result<Shares, ReportError> {
         *all.entry((file, id)).or_default() |= hits > 0;
     }
     if file.is_some() {
-        return Err(Format::Lcov.broken("it ends within a record"));
+        return Err(Format::Lcov.broken("the file ends within a record"));
     }
     let share = |all: &BTreeMap<_, bool>| Share {
         covered: all.values().filter(|reached| **reached).count() as u64,
@@ -115,7 +116,7 @@ fn lcov(text: &str) -> Result<Shares, ReportError> {
     Ok((share(&lines), Some(share(&branches))))
 }
 
-/// Cobertura sums up in its root; some tools leave that out, and then the lines count.
+/// Reads Cobertura. The totals are in the root; if they are missing, lines are counted.
 fn cobertura(text: &str) -> Result<Shares, ReportError> {
     let root = xml::read(text).map_err(|reason| Format::Cobertura.broken(reason))?;
     let share = |covered: &str, valid: &str| {
@@ -134,7 +135,7 @@ fn cobertura(text: &str) -> Result<Shares, ReportError> {
     Ok((lines, Some(branches)))
 }
 
-/// The lines of classes; those of methods are the same ones again.
+/// Counts the lines of classes. Lines of methods are duplicates.
 fn count_classes(element: &Element, lines: &mut Share, branches: &mut Share) {
     for child in &element.children {
         match child.name.as_str() {
@@ -151,7 +152,7 @@ fn count_classes(element: &Element, lines: &mut Share, branches: &mut Share) {
     }
 }
 
-/// `50% (1/2)`.
+/// Parses `50% (1/2)`.
 fn condition(line: &Element) -> Option<(u64, u64)> {
     let coverage = line.attribute("condition-coverage")?;
     let (_, counts) = coverage.split_once('(')?;
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_comes_twice_in_lcov_is_one_file() {
+    fn repeated_files_in_lcov_are_merged() {
         let text = "SF:a\nDA:1,0\nDA:2,3\nend_of_record\nSF:a\nDA:1,1\nDA:3,0\nBRDA:1,0,0,-\nend_of_record\n";
         let read = Coverage::read(text.as_bytes()).unwrap();
         assert_eq!(
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn cobertura_without_sums_is_counted() {
+    fn cobertura_without_totals_is_counted() {
         let text = "<coverage><classes><class>
             <methods><method><lines><line number='1' hits='9'/></lines></method></methods>
             <lines><line number='1' hits='1' condition-coverage='75% (3/4)'/><line number='2' hits='0'/></lines>
@@ -225,15 +226,18 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_truncated_or_impossible_report_is_not_a_result() {
+    fn empty_truncated_and_impossible_reports_are_errors() {
         let read = |text: &str| Coverage::read(text.as_bytes()).unwrap_err();
         let format = Format::Istanbul;
         let none = r#"{"total":{"lines":{"total":0,"covered":0}}}"#;
         assert_eq!(read(none), ReportError::Empty { format });
         let cut = read("SF:a\nDA:1,1\n");
-        assert_eq!(cut, Format::Lcov.broken("it ends within a record"));
+        assert_eq!(cut, Format::Lcov.broken("the file ends within a record"));
         let much = r#"{"total":{"lines":{"total":1,"covered":2}}}"#;
-        assert_eq!(read(much), format.broken("more was reached than there is"));
+        assert_eq!(
+            read(much),
+            format.broken("more items are covered than exist")
+        );
         assert!(matches!(read("100% covered"), ReportError::Unknown { .. }));
     }
 }

@@ -46,7 +46,7 @@ fn case(test: Test) -> Result<TestCase, ReportError> {
         "skipped" | "pending" => Status::Skipped,
         "other" if is_todo => Status::Skipped,
         "other" => Status::Error,
-        other => return Err(Format::Ctrf.broken(format!("a test is {other:?}"))),
+        other => return Err(Format::Ctrf.broken(format!("unknown test status {other:?}"))),
     };
     Ok(TestCase {
         group: group(test.suite).or(test.file_path.clone()),

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{error::Format, json_lines, tap};
 
-/// The kind of a test report.
+/// The format of a test report.
 pub(super) fn tests(text: &str) -> Option<Format> {
     let start = text.trim_start();
     if start.starts_with('<') {
@@ -26,7 +26,7 @@ pub(super) fn tests(text: &str) -> Option<Format> {
     of_lines(start).or_else(|| tap::is_tap(text).then_some(Format::Tap))
 }
 
-/// The kind of a list of findings.
+/// The format of a list of findings.
 pub(super) fn findings(text: &str) -> Option<Format> {
     let start = text.trim_start();
     match serde_json::from_str(start) {
@@ -38,7 +38,7 @@ pub(super) fn findings(text: &str) -> Option<Format> {
     }
 }
 
-/// The kind of a coverage report.
+/// The format of a coverage report.
 pub(super) fn coverage(text: &str) -> Option<Format> {
     let start = text.trim_start();
     if start.starts_with('<') {

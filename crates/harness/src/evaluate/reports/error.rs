@@ -1,4 +1,4 @@
-//! Why a report gives no result.
+//! Errors of reports.
 
 use serde::Serialize;
 
@@ -18,7 +18,7 @@ pub enum Format {
     Jest,
     /// Common Test Report Format.
     Ctrf,
-    /// The text that a runner prints at its end.
+    /// The summary that a runner prints.
     Text,
     /// Static Analysis Results Interchange Format.
     Sarif,
@@ -34,27 +34,27 @@ pub enum Format {
     Istanbul,
 }
 
-/// Why a report gives no result.
+/// Why a report has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReportError {
-    /// The content is of no known kind.
-    #[error("no known format: it starts with {start:?}")]
+    /// The format is unknown.
+    #[error("unknown report format: it starts with {start:?}")]
     Unknown {
-        /// Its first characters.
+        /// The first characters of the report.
         start: String,
     },
-    /// The kind is known, but the content is damaged, cut short or contradicts itself.
-    #[error("the {format:?} report cannot be trusted: {reason}")]
+    /// The format is known, but the content is damaged, truncated or inconsistent.
+    #[error("invalid {format:?} report: {reason}")]
     Broken {
-        /// Which kind.
+        /// The format.
         format: Format,
         /// The problem.
         reason: String,
     },
-    /// The report is sound and holds nothing: no test ran, or no line was measured.
+    /// The report is valid but empty: no test ran, or the report contains no lines.
     #[error("the {format:?} report is empty")]
     Empty {
-        /// Which kind.
+        /// The format.
         format: Format,
     },
 }
@@ -68,7 +68,7 @@ impl ReportError {
 }
 
 impl Format {
-    /// The error of a report of this kind that cannot be trusted.
+    /// The error of an invalid report of this format.
     pub(super) fn broken(self, reason: impl Into<String>) -> ReportError {
         ReportError::Broken {
             format: self,

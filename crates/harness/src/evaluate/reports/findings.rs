@@ -1,7 +1,8 @@
-//! Findings of linters, compilers and type checkers, and which of them are new.
+//! Findings of linters, compilers and type checkers, and the comparison with those of the base.
 
 use std::collections::BTreeMap;
 
+use proctor_record::platform;
 use serde::Serialize;
 
 use super::{
@@ -9,9 +10,8 @@ use super::{
     error::{Format, ReportError},
     linters,
 };
-use crate::platform;
 
-/// The findings of a linter, if any.
+/// The findings of a linter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Findings {
     /// The format.
@@ -23,23 +23,23 @@ pub struct Findings {
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Finding {
-    /// Which rule; none for what is broken beyond rules, such as syntax.
+    /// The rule; `None` for errors such as invalid syntax.
     pub rule: Option<String>,
-    /// In which file, as the linter writes it.
+    /// The file, as the linter writes it.
     pub file: Option<String>,
-    /// On which line, from 1.
+    /// The line, from 1.
     pub line: Option<u64>,
-    /// How bad it is.
+    /// The severity.
     pub level: Severity,
     /// The problem.
     pub message: String,
 }
 
-/// How bad a finding is, from harmless to bad.
+/// The severity of a finding, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Worth knowing.
+    /// Information only.
     Note,
     /// Should be fixed.
     Warning,
@@ -48,7 +48,7 @@ pub enum Severity {
 }
 
 impl Findings {
-    /// Read a linter's report; its content shows its format.
+    /// Reads a linter's report. Its format is detected from its content.
     pub fn read(content: &[u8]) -> Result<Findings, ReportError> {
         let text = String::from_utf8_lossy(content);
         let text = text.trim_start_matches('\u{feff}');
@@ -62,7 +62,7 @@ impl Findings {
         Ok(Findings { source, findings })
     }
 
-    /// The same with files written from a folder on, so that two checkouts can be compared.
+    /// The same with files relative to a folder, so that two checkouts can be compared.
     #[must_use]
     pub fn relative_to(mut self, folder: &str) -> Findings {
         let folder = platform::slashed(folder);
@@ -81,8 +81,8 @@ impl Findings {
         self
     }
 
-    /// Those that the base does not have. Lines move when code is added above, so they do not
-    /// matter; where the base has a finding twice and this has it three times, one is new.
+    /// Findings that the base does not have. Line numbers are ignored, because code moves. If the
+    /// base has a finding twice and this has it three times, one is new.
     pub fn new_since(&self, base: &Findings) -> Vec<&Finding> {
         let mut known: BTreeMap<Key, usize> = BTreeMap::new();
         for finding in &base.findings {
@@ -98,7 +98,7 @@ impl Findings {
         new
     }
 
-    /// How many are at least this bad.
+    /// The number of findings of at least this severity.
     pub fn at_least(&self, level: Severity) -> usize {
         let bad = self.findings.iter().filter(|it| it.level >= level);
         bad.count()
@@ -108,7 +108,7 @@ impl Findings {
 type Key<'a> = (Option<&'a str>, Option<&'a str>, &'a str);
 
 impl Finding {
-    /// The parts that identify it in another version of the code.
+    /// The identity of a finding across versions of the code.
     fn key(&self) -> Key<'_> {
         (self.rule.as_deref(), self.file.as_deref(), &self.message)
     }
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_base_does_not_have_is_new() {
+    fn findings_of_the_base_are_not_new() {
         let base = findings(&[finding("x", 1), finding("x", 2)]);
         let now = findings(&[
             finding("x", 11),
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn checkouts_in_other_folders_can_be_compared() {
+    fn checkouts_in_different_folders_can_be_compared() {
         let base = Findings::read(samples::ESLINT.as_bytes()).unwrap();
         let moved = samples::ESLINT.replace("/project/js", "/elsewhere");
         let moved = Findings::read(moved.as_bytes()).unwrap();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_report_is_an_error() {
+    fn invalid_report_is_an_error() {
         for text in ["", "no problems found", "{}", "<xml/>", "3"] {
             let read = Findings::read(text.as_bytes());
             assert!(matches!(read, Err(ReportError::Unknown { .. })), "{text}");

@@ -10,7 +10,7 @@ use super::{
     tests_report::{Status, TestCase, message, seconds},
 };
 
-/// Output kept for a message.
+/// The maximum output that is kept for a message.
 const OUTPUT_BYTES: usize = 8_000;
 
 #[derive(Deserialize)]
@@ -38,7 +38,7 @@ type Known = BTreeMap<(String, Option<String>), Progress>;
 pub(super) fn read(text: &str) -> Result<Vec<TestCase>, ReportError> {
     let mut known = Known::new();
     for line in json_lines::read::<Line>(text, Format::GoTest)? {
-        // Words of the compiler, before there is a package.
+        // Compiler output, before a package is known.
         if line.package.is_empty() {
             continue;
         }
@@ -61,7 +61,8 @@ pub(super) fn read(text: &str) -> Result<Vec<TestCase>, ReportError> {
     Ok(tests.map(|key| case(key, &known[key])).collect())
 }
 
-/// The package of a line that older versions print among the JSON: `FAIL TAB package [build failed]`.
+/// The package in a line that older versions print among the JSON: `FAIL TAB package [build
+/// failed]`.
 pub(super) fn unbuilt(line: &str) -> Option<&str> {
     let (package, reason) = line.strip_prefix("FAIL\t")?.trim_end().split_once(' ')?;
     matches!(reason, "[build failed]" | "[setup failed]").then_some(package)
@@ -69,7 +70,7 @@ pub(super) fn unbuilt(line: &str) -> Option<&str> {
 
 impl Progress {
     fn end(&mut self, status: Status, elapsed: Option<serde_json::Number>) {
-        // A test that ran twice (-count=2) is what it was at its worst.
+        // A repeated test (-count=2) has its worst status.
         self.status = self.status.max(Some(status));
         self.elapsed = elapsed;
     }
@@ -80,11 +81,11 @@ impl Progress {
     }
 }
 
-/// Whether something counts as a test: one without subtests, and a test or package that failed
-/// although nothing in it did.
+/// Whether an entry counts as a test: a test without subtests, and a failed test or package without
+/// a failed entry in it.
 fn counts(known: &Known, key: &(String, Option<String>)) -> bool {
     let name = key.1.as_deref().unwrap_or("");
-    // Keys are sorted, so what begins with this name follows it.
+    // Keys are sorted, so subtests follow their parent.
     let mut inner = known
         .range(key.clone()..)
         .skip(1)
@@ -102,7 +103,7 @@ fn counts(known: &Known, key: &(String, Option<String>)) -> bool {
 fn case((package, test): &(String, Option<String>), progress: &Progress) -> TestCase {
     let status = match test {
         Some(_) => progress.status(),
-        // The package as such: it did not build, panicked, or ran out of time.
+        // The package itself: it did not build, panicked, or timed out.
         None => Status::Error,
     };
     let elapsed = progress.elapsed.as_ref();
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_count_without_their_parents_and_packages_that_do_not_build_as_errors() {
+    fn parents_are_not_counted_and_failed_builds_are_errors() {
         let expected = named(&[
             ("example.com/broken", Status::Error),
             ("TestAdds", Status::Passed),
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_that_dies_takes_its_running_test_along() {
+    fn running_test_of_a_crashed_package_is_an_error() {
         let text = r#"{"Action":"run","Package":"p","Test":"TestA"}
             {"Action":"pass","Package":"p","Test":"TestA"}
             {"Action":"run","Package":"p","Test":"TestB"}
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_without_tests_is_not_a_result() {
+    fn package_without_tests_has_no_result() {
         let text = r#"{"Action":"start","Package":"p"}
             {"Action":"skip","Package":"p"}"#;
         let format = Format::GoTest;

@@ -48,7 +48,7 @@ pub(super) fn read(text: &str) -> Result<Vec<TestCase>, ReportError> {
             tests.push(case(test, &file.name)?);
         }
         let explains = tests[before..].iter().any(|it| it.status >= Status::Failed);
-        // A file that could not be loaded has no tests to tell of.
+        // A file that could not be loaded has no tests.
         if file.status == "failed" && !explains {
             tests.push(TestCase {
                 message: message(&file.message),
@@ -65,7 +65,7 @@ fn case(test: Test, file: &str) -> Result<TestCase, ReportError> {
         "passed" => Status::Passed,
         "failed" => Status::Failed,
         "skipped" | "pending" | "todo" | "disabled" => Status::Skipped,
-        other => return Err(Format::Jest.broken(format!("a test is {other:?}"))),
+        other => return Err(Format::Jest.broken(format!("unknown test status {other:?}"))),
     };
     let mut path = test.ancestor_titles;
     path.push(test.title);
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jest_and_vitest_with_a_file_that_cannot_be_loaded() {
+    fn files_that_cannot_be_loaded_are_errors() {
         for sample in [samples::JEST, samples::VITEST] {
             let report = TestReport::read(sample.as_bytes()).unwrap();
             assert_eq!(report.source, Format::Jest);
@@ -102,11 +102,11 @@ mod tests {
     }
 
     #[test]
-    fn no_tests_and_unknown_words_are_not_a_result() {
+    fn missing_tests_and_unknown_statuses_are_errors() {
         let read = |text: &str| TestReport::read(text.as_bytes()).unwrap_err();
         let format = Format::Jest;
         assert_eq!(read(r#"{"testResults":[]}"#), ReportError::Empty { format });
         let odd = r#"{"testResults":[{"assertionResults":[{"title":"a","status":"fine"}]}]}"#;
-        assert_eq!(read(odd), format.broken("a test is \"fine\""));
+        assert_eq!(read(odd), format.broken("unknown test status \"fine\""));
     }
 }

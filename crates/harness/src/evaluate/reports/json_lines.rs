@@ -5,13 +5,13 @@ use serde_json::{Map, Value};
 
 use super::error::{Format, ReportError};
 
-/// The lines that are objects.
+/// The lines that are JSON objects.
 pub(super) fn objects(text: &str) -> impl Iterator<Item = Map<String, Value>> {
     lines(text).filter_map(|line| serde_json::from_str(line).ok())
 }
 
-/// All objects. A line that opens one and is none is damage; what else is printed in between, such
-/// as a compiler's words, is not part of the report.
+/// Reads all objects. A malformed object is an error; other lines, such as compiler output, are
+/// ignored.
 pub(super) fn read<T: DeserializeOwned>(text: &str, format: Format) -> Result<Vec<T>, ReportError> {
     lines(text)
         .map(|line| serde_json::from_str(line).map_err(|error| format.broken(error.to_string())))

@@ -1,5 +1,5 @@
-//! `JUnit` XML. There is no one definition of it: suites may be nested or missing, and each runner
-//! has its own ways.
+//! `JUnit` XML. There is no single definition of it: suites may be nested or missing, and runners
+//! differ.
 
 use super::{
     error::{Format, ReportError},
@@ -7,23 +7,23 @@ use super::{
     xml::{self, Element},
 };
 
-/// Elements of a failed attempt, after which the test was run again.
+/// Elements of a failed attempt that was followed by a rerun.
 const RERUNS: [&str; 4] = ["rerunFailure", "rerunError", "flakyFailure", "flakyError"];
 
 pub(super) fn read(text: &str) -> Result<Vec<TestCase>, ReportError> {
     let root = xml::read(text).map_err(|reason| Format::Junit.broken(reason))?;
     if !matches!(root.name.as_str(), "testsuites" | "testsuite") {
-        let reason = format!("its root is <{}>", root.name);
+        let reason = format!("the root element is <{}>", root.name);
         return Err(Format::Junit.broken(reason));
     }
     let mut tests = Vec::new();
-    // The root's name is that of the run, not of a group.
+    // The root's name is the name of the run, not of a group.
     suite(&root, &[], &mut tests);
     Ok(tests)
 }
 
-/// The tests of a suite and of the suites in it. `path` has the names of the suites around it
-/// that are groups of tests.
+/// Collects the tests of a suite and of nested suites. `path` has the names of the enclosing
+/// groups.
 fn suite(suite: &Element, path: &[&str], tests: &mut Vec<TestCase>) {
     for child in &suite.children {
         match child.name.as_str() {
@@ -33,7 +33,7 @@ fn suite(suite: &Element, path: &[&str], tests: &mut Vec<TestCase>) {
                 self::suite(child, &inner, tests);
             }
             "testcase" => tests.push(case(child, path)),
-            // A suite that could not be set up.
+            // The set-up of the suite failed.
             "error" | "failure" => tests.push(TestCase {
                 message: words(child),
                 ..TestCase::load(suite.attribute("name").unwrap_or(""), Status::Error)
@@ -65,8 +65,8 @@ fn case(case: &Element, path: &[&str]) -> TestCase {
     }
 }
 
-/// The class; where it says nothing (node's is always `test`, jest's the test's own name), the
-/// suites around the test.
+/// The class, or the enclosing suites if the class is useless (node's is always `test`, jest's is
+/// the test's own name).
 fn group(class: Option<&str>, name: &str, path: &[&str]) -> Option<String> {
     let tells = |class: &&str| !class.is_empty() && *class != name && *class != "test";
     class.filter(tells).map(str::to_owned).or_else(|| {
@@ -75,8 +75,8 @@ fn group(class: Option<&str>, name: &str, path: &[&str]) -> Option<String> {
     })
 }
 
-/// The status of a test, and the element that has it. A test that is marked as skipped does not
-/// count, even if it also failed: so node writes what is still to be done.
+/// The status of a test and its element. A test that is marked as skipped is skipped even if it
+/// failed: node writes TODO tests like this.
 fn status(case: &Element) -> (Status, Option<&Element>) {
     let ways = [
         ("skipped", Status::Skipped),
@@ -88,7 +88,7 @@ fn status(case: &Element) -> (Status, Option<&Element>) {
             return (status, Some(element));
         }
     }
-    // Runners of C++ write a test that did not run as an attribute.
+    // C++ runners mark skipped tests with an attribute.
     let not_run = ["notrun", "disabled", "skipped", "suppressed", "ignored"];
     let says = |name| case.attribute(name).map(str::to_ascii_lowercase);
     let is_not_run = |says: String| not_run.contains(&says.as_str());
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn vitest_with_a_file_that_cannot_be_loaded() {
+    fn vitest_files_that_cannot_be_loaded_are_errors() {
         let tests = check(samples::VITEST_JUNIT, 2, 2, 3, 0);
         assert_eq!(find(&tests, "broken.spec.mjs").status, Status::Failed);
         assert_eq!(
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn jest_junit_and_mocha_and_nextest() {
-        // jest-junit writes a test that is still to be done as one that passed.
+        // jest-junit writes TODO tests as passed.
         check(samples::JEST_JUNIT, 3, 1, 2, 0);
         let tests = check(samples::MOCHA_XUNIT, 2, 1, 1, 0);
         assert_eq!(find(&tests, "a group::works").status, Status::Passed);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_or_truncated_report_is_not_a_result() {
+    fn empty_and_truncated_reports_are_errors() {
         let read = |text: &str| super::super::TestReport::read(text.as_bytes());
         let empty = read("<testsuites tests='0'></testsuites>");
         let format = Format::Junit;
@@ -182,12 +182,12 @@ mod tests {
         let cut = read("<testsuite><testcase name='a'/>").unwrap_err();
         assert_eq!(
             cut.to_string(),
-            "the Junit report cannot be trusted: it ends within <testsuite>"
+            "invalid Junit report: the document ends within <testsuite>"
         );
     }
 
     #[test]
-    fn a_suite_that_could_not_be_set_up_is_an_error() {
+    fn failed_set_up_of_a_suite_is_an_error() {
         let text = "<testsuite name='s'><error message='no'/><testcase name='a' result='suppressed'/></testsuite>";
         let tests = check(text, 0, 1, 0, 1);
         assert_eq!(tests[0].message.as_deref(), Some("no"));
@@ -206,6 +206,7 @@ mod tests {
             cost_usd: None,
             duration_ms: Some(1500),
             tokens: None,
+            cached_tokens: None,
             is_lower_bound: false,
             differences: Vec::new(),
             unverified_judges: Vec::new(),

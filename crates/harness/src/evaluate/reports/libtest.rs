@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use proctor_record::text::counted;
 use serde::Deserialize;
 
 use super::{
@@ -44,23 +45,23 @@ pub(super) fn read(text: &str) -> Result<Vec<TestCase>, ReportError> {
         }
     }
     if started != ended {
-        let reason = format!("{started} suites began, {ended} ended");
+        let reason = format!("{} started, {ended} ended", counted(started, "suite"));
         return Err(Format::Libtest.broken(reason));
     }
     tests.extend(running.into_iter().map(|name| TestCase {
-        message: Some("it began and never ended".to_owned()),
+        message: Some("the test started and never ended".to_owned()),
         ..split(&name, Status::Error)
     }));
     Ok(tests)
 }
 
-/// The status of a test by an event; `None` if it has not ended yet.
+/// The status of a test after an event; `None` if it has not ended.
 fn status(event: &str) -> Option<Status> {
     match event {
         "ok" => Some(Status::Passed),
         "ignored" => Some(Status::Skipped),
         "failed" => Some(Status::Failed),
-        // It takes long, and will still end in one of the other ways.
+        // A slow test, which ends with another event.
         "timeout" => None,
         _ => Some(Status::Error),
     }
@@ -78,8 +79,8 @@ fn case(line: Line, status: Status) -> TestCase {
     }
 }
 
-/// nextest writes the binary before the test: `package::binary$module::test`, and behind it the
-/// number of the attempt: `#2`.
+/// Splits a name. nextest writes the binary before the test (`package::binary$module::test`) and
+/// the attempt after it (`#2`).
 fn split(name: &str, status: Status) -> TestCase {
     let numbered = name
         .rsplit_once('#')
@@ -133,17 +134,17 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_died_is_not_a_result() {
+    fn incomplete_run_is_an_error() {
         let cut: Vec<&str> = samples::LIBTEST.lines().take(5).collect();
         let error = super::super::TestReport::read(cut.join("\n").as_bytes()).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the Libtest report cannot be trusted: 1 suites began, 0 ended"
+            "invalid Libtest report: 1 suite started, 0 ended"
         );
     }
 
     #[test]
-    fn a_test_that_never_ended_is_an_error() {
+    fn test_that_never_ended_is_an_error() {
         let text = r#"{"type":"suite","event":"started"}
             {"type":"test","event":"started","name":"a"}
             {"type":"test","event":"timeout","name":"a"}

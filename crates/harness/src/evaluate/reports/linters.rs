@@ -29,7 +29,7 @@ struct Sarif {
 struct Run {
     #[serde(default)]
     tool: Tool,
-    /// Missing when the tool did not get so far as to look.
+    /// Missing if the tool failed before the analysis.
     results: Option<Vec<SarifResult>>,
 }
 
@@ -75,7 +75,7 @@ struct SarifResult {
 fn sarif_run(run: &Run) -> Option<Vec<Finding>> {
     let rules = &run.tool.driver.rules;
     let results = run.results.as_ref()?.iter();
-    // Results can also say that all is well, or that it is accepted.
+    // Results can also be passes or accepted findings.
     let fails = |it: &&SarifResult| it.kind.as_deref().is_none_or(|kind| kind == "fail");
     let counts = results
         .filter(fails)
@@ -191,13 +191,13 @@ pub(super) fn cargo(text: &str) -> Result<Vec<Finding>, ReportError> {
         return Err(Format::Cargo.broken("the build did not finish"));
     }
     let messages = lines.into_iter().filter_map(|line| line.message);
-    // A file that is part of a library and of its tests is compiled and reported twice.
+    // A file of a library is also compiled for its tests and reported twice.
     let mut seen = BTreeSet::new();
     let findings = messages.filter_map(cargo_finding);
     Ok(findings.filter(|it| seen.insert(it.clone())).collect())
 }
 
-/// `None` for words that only sum up or explain others.
+/// A finding; `None` for summaries and explanations.
 fn cargo_finding(diagnostic: Diagnostic) -> Option<Finding> {
     let level = match diagnostic.level.as_str() {
         "warning" => Severity::Warning,
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn clippy_counts_each_lint_once_and_no_sums() {
+    fn clippy_lints_are_counted_once() {
         let doubled = format!("{}{}", samples::CLIPPY, samples::CLIPPY);
         for sample in [samples::CLIPPY, &doubled] {
             let rules: Vec<String> = rules(sample).into_iter().map(|it| it.0).collect();
@@ -251,14 +251,14 @@ mod tests {
     }
 
     #[test]
-    fn a_truncated_build_is_not_a_result() {
+    fn truncated_build_output_is_an_error() {
         let cut: Vec<&str> = samples::CLIPPY.lines().take(2).collect();
         let error = Findings::read(cut.join("\n").as_bytes()).unwrap_err();
         assert_eq!(error, Format::Cargo.broken("the build did not finish"));
     }
 
     #[test]
-    fn sarif_leaves_out_what_is_well_or_hushed() {
+    fn passes_and_suppressed_results_of_sarif_are_ignored() {
         let expected = [
             ("S100".to_owned(), Severity::Error, Some(7)),
             ("S200".to_owned(), Severity::Warning, None),
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_linter_without_files_is_not_a_result() {
+    fn linter_without_files_is_an_error() {
         let format = Format::Eslint;
         assert_eq!(Findings::read(b"[]"), Err(ReportError::Empty { format }));
         let unlooked = br#"{"version":"2.1.0","runs":[{"tool":{"driver":{}}}]}"#;

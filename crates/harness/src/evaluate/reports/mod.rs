@@ -1,5 +1,5 @@
-//! Reports of test runners, linters and coverage tools, read into one shape each. Nothing here
-//! guesses: an unknown, truncated or empty report is an error that says what was found.
+//! Reports of test runners, linters and coverage tools, read into one type each. Nothing is
+//! guessed: an unknown, truncated or empty report is an error.
 
 mod build_failure;
 mod coverage;
@@ -19,6 +19,8 @@ mod tests_report;
 mod xml;
 
 #[cfg(test)]
+mod samples;
+#[cfg(test)]
 mod survival;
 
 pub use coverage::{Coverage, Share};
@@ -26,41 +28,3 @@ pub use error::{Format, ReportError};
 pub use findings::{Finding, Findings, Severity};
 pub use summary::{Runner, TextSummary};
 pub use tests_report::{Counts, Status, TestCase, TestReport};
-
-#[cfg(test)]
-mod samples {
-    //! Real output of real runners on one small project each; stack frames are cut and the
-    //! project's folder is called `/project`. Go's and SARIF's are written by hand.
-
-    pub(super) const CARGO_TEST: &str = include_str!("samples/cargo-test.txt");
-    pub(super) const CLIPPY: &str = include_str!("samples/clippy.jsonl");
-    pub(super) const COBERTURA: &str = include_str!("samples/cobertura.xml");
-    pub(super) const CTRF: &str = include_str!("samples/ctrf.json");
-    pub(super) const ESLINT: &str = include_str!("samples/eslint.json");
-    pub(super) const GO: &str = include_str!("samples/go.jsonl");
-    pub(super) const GO_VERBOSE: &str = include_str!("samples/go-verbose.txt");
-    pub(super) const ISTANBUL: &str = include_str!("samples/coverage-summary.json");
-    pub(super) const JEST: &str = include_str!("samples/jest.json");
-    pub(super) const JEST_JUNIT: &str = include_str!("samples/jest-junit.xml");
-    pub(super) const JEST_TEXT: &str = include_str!("samples/jest.txt");
-    pub(super) const LCOV: &str = include_str!("samples/lcov.info");
-    pub(super) const LIBTEST: &str = include_str!("samples/libtest.jsonl");
-    pub(super) const MOCHA_TEXT: &str = include_str!("samples/mocha.txt");
-    pub(super) const MOCHA_XUNIT: &str = include_str!("samples/mocha-xunit.xml");
-    pub(super) const NEXTEST: &str = include_str!("samples/nextest.jsonl");
-    pub(super) const NEXTEST_JUNIT: &str = include_str!("samples/nextest.xml");
-    pub(super) const NEXTEST_TEXT: &str = include_str!("samples/nextest.txt");
-    pub(super) const NODE_JUNIT: &str = include_str!("samples/node-junit.xml");
-    pub(super) const NODE_SPEC: &str = include_str!("samples/node-spec.txt");
-    pub(super) const NODE_TAP: &str = include_str!("samples/node.tap");
-    pub(super) const PERL_TAP: &str = include_str!("samples/perl.tap");
-    pub(super) const PYTEST_JUNIT: &str = include_str!("samples/pytest.xml");
-    pub(super) const PYTEST_QUIET: &str = include_str!("samples/pytest-quiet.txt");
-    pub(super) const PYTEST_TEXT: &str = include_str!("samples/pytest.txt");
-    pub(super) const SARIF: &str = include_str!("samples/sarif.json");
-    pub(super) const SUREFIRE: &str = include_str!("samples/surefire.xml");
-    pub(super) const UNITTEST: &str = include_str!("samples/unittest.txt");
-    pub(super) const VITEST: &str = include_str!("samples/vitest.json");
-    pub(super) const VITEST_JUNIT: &str = include_str!("samples/vitest-junit.xml");
-    pub(super) const VITEST_TEXT: &str = include_str!("samples/vitest.txt");
-}

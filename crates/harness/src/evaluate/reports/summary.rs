@@ -1,5 +1,5 @@
-//! Summaries that runners print at their end, for commands without a machine-readable report. Any
-//! program can print such lines, so verdicts name this source. The last summary counts.
+//! Summaries that runners print, for commands without a machine-readable report. Any program can
+//! print such lines, so verdicts name this source. The last summary is used.
 
 use serde::Serialize;
 
@@ -8,12 +8,12 @@ use super::{
     tests_report::Counts,
 };
 
-/// The counts that a runner printed. It names no tests.
+/// The counts in a runner's summary, without test names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct TextSummary {
     /// The runner that printed it.
     pub runner: Runner,
-    /// How many tests became what. Never none.
+    /// The counts; never all zero.
     pub counts: Counts,
 }
 
@@ -41,9 +41,9 @@ pub enum Runner {
     NodeTest,
 }
 
-/// A summary and the line it ends in.
+/// A summary and its last line.
 type Found = (usize, Counts);
-/// How to find a runner's last summary.
+/// Finds a runner's last summary.
 type Finder = fn(&[&str]) -> Option<Found>;
 
 const FINDERS: [(Runner, Finder); 9] = [
@@ -59,7 +59,7 @@ const FINDERS: [(Runner, Finder); 9] = [
 ];
 
 impl TextSummary {
-    /// Find the last summary in what was printed.
+    /// Finds the last summary in the output.
     pub fn read(output: &[u8]) -> Result<TextSummary, ReportError> {
         let text = String::from_utf8_lossy(output);
         let text = anstream::adapter::strip_str(&text).to_string();
@@ -79,13 +79,13 @@ impl TextSummary {
     }
 }
 
-/// The last line for which there are counts.
+/// The last line with counts.
 fn last(lines: &[&str], read: impl Fn(&str) -> Option<Counts>) -> Option<Found> {
     let mut numbered = lines.iter().enumerate().rev();
     numbered.find_map(|(number, line)| Some((number, read(line)?)))
 }
 
-/// Counts of parts like `3 passed`; `None` if a part is none.
+/// Counts of parts such as `3 passed`; `None` if a part is malformed.
 fn parts<'a>(parts: impl Iterator<Item = &'a str>) -> Option<Counts> {
     let mut counts = Counts::default();
     for part in parts {
@@ -96,7 +96,7 @@ fn parts<'a>(parts: impl Iterator<Item = &'a str>) -> Option<Counts> {
     Some(counts)
 }
 
-/// Add to what a word means; `None` if the word is unknown.
+/// Adds to the counter of a word; `None` if the word is unknown.
 fn add(counts: &mut Counts, word: &str, number: u64) -> Option<()> {
     let count = match word {
         "passed" => &mut counts.passed,
@@ -111,7 +111,7 @@ fn add(counts: &mut Counts, word: &str, number: u64) -> Option<()> {
     Some(())
 }
 
-/// `==== 1 failed, 2 passed in 0.07s ====`, without the frame when quiet.
+/// Finds `==== 1 failed, 2 passed in 0.07s ====`, without the frame in quiet mode.
 fn pytest(lines: &[&str]) -> Option<Found> {
     last(lines, |line| {
         let (what, time) = line.trim_matches(['=', ' ']).rsplit_once(" in ")?;
@@ -124,7 +124,7 @@ fn pytest(lines: &[&str]) -> Option<Found> {
     })
 }
 
-/// `Ran 5 tests in 0.001s`, an empty line, `FAILED (failures=1, skipped=1)`.
+/// Finds `Ran 5 tests in 0.001s`, an empty line, `FAILED (failures=1, skipped=1)`.
 fn unittest(lines: &[&str]) -> Option<Found> {
     let is_end = |line: &str| {
         let word = line.split(" (").next().unwrap_or("");
@@ -156,13 +156,13 @@ fn unittest_counts(ran: u64, end: &str) -> Option<Counts> {
             _ => return None,
         }
     }
-    // Errors of a class's set-up are not among the tests that ran.
+    // Errors in the set-up of a class are not counted as tests.
     counts.passed = ran.saturating_sub(counts.total());
     Some(counts)
 }
 
-/// `test result: FAILED. 2 passed; 1 failed; 1 ignored; …`, once for each binary: a run has many,
-/// and all of them count.
+/// Finds `test result: FAILED. 2 passed; 1 failed; 1 ignored; …` of each binary. The counts of all
+/// binaries are added.
 fn cargo_test(lines: &[&str]) -> Option<Found> {
     let results = lines.iter().enumerate().filter_map(|(number, line)| {
         let (_, counted) = line.strip_prefix("test result: ")?.split_once(". ")?;
@@ -199,8 +199,8 @@ fn without_brackets(text: &str) -> String {
     outside.collect::<Vec<_>>().join("").replace(" ,", ",")
 }
 
-/// `--- PASS: TestAdds (0.01s)` for each test. Only `-v` says which passed, so without its
-/// `=== RUN` there is no summary.
+/// Finds `--- PASS: TestAdds (0.01s)` of each test. Only `-v` lists passed tests, so `=== RUN` is
+/// required.
 fn go_test(lines: &[&str]) -> Option<Found> {
     lines.iter().position(|line| line.starts_with("=== RUN "))?;
     let mut counts = Counts::default();
@@ -223,8 +223,8 @@ fn go_test(lines: &[&str]) -> Option<Found> {
     Some((end?, counts))
 }
 
-/// `Tests:       2 failed, 1 skipped, 1 todo, 2 passed, 6 total`. Files that could not be loaded have
-/// no tests and are counted by their own line.
+/// Finds `Tests:    2 failed, 1 skipped, 1 todo, 2 passed, 6 total`. Files that could not be loaded
+/// are counted by their own line.
 fn jest(lines: &[&str]) -> Option<Found> {
     let read = |line: &str| parts(line.strip_prefix("Tests:")?.split(','));
     let (number, mut counts) = last(lines, read)?;
@@ -235,7 +235,7 @@ fn jest(lines: &[&str]) -> Option<Found> {
     Some((number, counts))
 }
 
-/// `Tests  2 failed | 2 passed | 1 skipped | 1 todo (6)`; or `no tests`.
+/// Finds `Tests  2 failed | 2 passed | 1 skipped | 1 todo (6)`, or `no tests`.
 fn vitest(lines: &[&str]) -> Option<Found> {
     let read = |line: &str| {
         let rest = line.trim_start().strip_prefix("Tests  ")?.trim();
@@ -245,7 +245,7 @@ fn vitest(lines: &[&str]) -> Option<Found> {
         parts(without_brackets(rest).split('|'))
     };
     let (number, mut counts) = last(lines, read)?;
-    // A banner tells how many files could not be loaded.
+    // A banner shows the number of files that could not be loaded.
     let banner = |line: &str| {
         let word = line
             .trim_matches(['⎯', ' '])
@@ -257,7 +257,7 @@ fn vitest(lines: &[&str]) -> Option<Found> {
     Some((number, counts))
 }
 
-/// `  2 passing (5ms)`, `  1 pending`, `  1 failing`, on lines of their own.
+/// Finds `  2 passing (5ms)`, `  1 pending`, `  1 failing` on separate lines.
 fn mocha(lines: &[&str]) -> Option<Found> {
     let number = |line: &str, word: &str| -> Option<u64> {
         let (number, rest) = line.trim_start().split_once(' ')?;
@@ -286,7 +286,7 @@ fn mocha(lines: &[&str]) -> Option<Found> {
     Some((first, counts))
 }
 
-/// `ℹ tests 6`, `ℹ pass 2`, `ℹ fail 2` and so on, each on a line of its own; `#` in TAP.
+/// Finds `ℹ tests 6`, `ℹ pass 2`, `ℹ fail 2` and so on, on separate lines; with `#` in TAP.
 fn node_test(lines: &[&str]) -> Option<Found> {
     let value = |line: &str, word: &str| -> Option<u64> {
         let rest = line
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn every_runner_in_its_own_words() {
+    fn summaries_of_all_runners_are_found() {
         check(samples::PYTEST_TEXT, Runner::Pytest, [2, 2, 1, 1]);
         check(samples::PYTEST_QUIET, Runner::Pytest, [2, 2, 1, 1]);
         check(samples::UNITTEST, Runner::Unittest, [1, 2, 1, 1]);
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_summary_counts() {
+    fn last_summary_is_used() {
         let text = format!("==== 99 passed in 0.01s ====\n{}", samples::PYTEST_TEXT);
         check(&text, Runner::Pytest, [2, 2, 1, 1]);
         let text = format!("==== 99 passed in 0.01s ====\n{}", samples::VITEST_TEXT);
@@ -355,19 +355,19 @@ mod tests {
     }
 
     #[test]
-    fn colours_do_not_matter() {
+    fn colours_are_ignored() {
         let text = "\u{1b}[32m\u{1b}[1m3 passed\u{1b}[0m\u{1b}[32m in 0.02s\u{1b}[0m";
         check(text, Runner::Pytest, [3, 0, 0, 0]);
     }
 
     #[test]
-    fn flaky_tests_of_nextest_passed() {
+    fn flaky_tests_of_nextest_count_as_passed() {
         let text = "     Summary [   0.093s] 3/4 tests run: 2 passed (1 flaky, 1 slow), 1 timed out, 1 skipped";
         check(text, Runner::Nextest, [2, 1, 0, 1]);
     }
 
     #[test]
-    fn no_tests_are_not_a_result() {
+    fn summary_without_tests_is_an_error() {
         let format = Format::Text;
         for text in [
             "======== no tests ran in 0.01s ========",
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_only_look_like_a_summary_are_none() {
+    fn text_similar_to_a_summary_is_ignored() {
         for text in [
             "all tests passed",
             "passed in 3s",

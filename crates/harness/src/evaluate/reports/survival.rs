@@ -1,4 +1,4 @@
-//! Readers answer to any bytes and never panic.
+//! Report readers must accept any bytes without a panic.
 
 use proptest::prelude::*;
 
@@ -38,7 +38,7 @@ const SAMPLES: [&str; 31] = [
     samples::VITEST_TEXT,
 ];
 
-/// Give bytes to every reader, and check the results.
+/// Passes bytes to every reader and checks the results.
 fn read(bytes: &[u8]) {
     if let Ok(report) = TestReport::read(bytes) {
         assert!(report.counts().total() > 0);
@@ -91,7 +91,7 @@ proptest! {
 }
 
 #[test]
-fn whole_reports_are_read_by_one_reader_at_least() {
+fn complete_reports_are_read_by_at_least_one_reader() {
     for sample in SAMPLES {
         read(sample.as_bytes());
         let bytes = sample.as_bytes();
@@ -104,7 +104,7 @@ fn whole_reports_are_read_by_one_reader_at_least() {
 }
 
 #[test]
-fn reports_cut_at_any_byte_are_survived() {
+fn truncated_reports_do_not_panic() {
     for sample in SAMPLES {
         for end in (0..sample.len()).step_by(97) {
             read(&sample.as_bytes()[..end]);

@@ -1,7 +1,8 @@
-//! The tests of a report and what became of each.
+//! The tests of a report with their results.
 
 use std::{collections::BTreeMap, time::Duration};
 
+use proctor_record::platform;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -9,9 +10,8 @@ use super::{
     error::{Format, ReportError},
     go_test, jest, junit, libtest, tap,
 };
-use crate::platform;
 
-/// Longer messages are cut: a report may hold megabytes of output.
+/// The maximum length of messages: a report may contain megabytes of output.
 const MESSAGE_CHARS: usize = 2_000;
 
 /// The report of a test runner.
@@ -26,7 +26,7 @@ pub struct TestReport {
 /// One test.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TestCase {
-    /// Its name, as the runner gives it; names of groups within a file come first, with ` > `.
+    /// The name in the report. Names of groups within a file come first, separated by ` > `.
     pub name: String,
     /// The class, file, package or binary that it belongs to.
     pub group: Option<String>,
@@ -36,29 +36,29 @@ pub struct TestCase {
     pub duration: Option<Duration>,
     /// Why it did not pass.
     pub message: Option<String>,
-    /// How many more times it was run, or tried and failed, before this status.
+    /// The number of reruns or failed attempts before this status.
     pub reruns: u32,
-    /// The file that it is defined in, where the report says so.
+    /// The file that defines it, if the report contains it.
     pub file: Option<String>,
     /// Whether this is a file, package or set-up step that could not be loaded, rather than a test.
     pub is_load: bool,
 }
 
-/// The status of a test, from good to bad.
+/// The status of a test, from best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// It ran and held.
+    /// It passed.
     Passed,
-    /// It did not run, or does not count yet. That is not passed.
+    /// It did not run, or does not count yet. Skipped is not passed.
     Skipped,
-    /// It ran and did not hold.
+    /// It failed.
     Failed,
-    /// It could not be run to its end.
+    /// It did not run to completion.
     Error,
 }
 
-/// How many tests became what.
+/// The number of tests by status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Passed.
@@ -67,12 +67,12 @@ pub struct Counts {
     pub skipped: u64,
     /// Failed.
     pub failed: u64,
-    /// Not run to their end.
+    /// Not completed.
     pub errors: u64,
 }
 
 impl Counts {
-    /// The sum. It saturates, because the numbers are not trusted.
+    /// The sum. It saturates, because the numbers are untrusted.
     pub fn total(self) -> u64 {
         let ran = self.passed.saturating_add(self.failed);
         ran.saturating_add(self.skipped).saturating_add(self.errors)
@@ -80,7 +80,7 @@ impl Counts {
 }
 
 impl TestReport {
-    /// Read a machine-readable report; its content shows its format.
+    /// Reads a machine-readable report. Its format is detected from its content.
     pub fn read(content: &[u8]) -> Result<TestReport, ReportError> {
         let text = String::from_utf8_lossy(content);
         let text = text.trim_start_matches('\u{feff}');
@@ -109,7 +109,7 @@ impl TestReport {
         Ok(TestReport { source, tests })
     }
 
-    /// The same with files written from a folder on, so that names are the same in every copy.
+    /// The same with files relative to a folder, so that names are the same in every copy.
     #[must_use]
     pub fn relative_to(mut self, folder: &str) -> TestReport {
         let folder = platform::slashed(folder);
@@ -132,7 +132,7 @@ impl TestReport {
         self
     }
 
-    /// How many tests became what.
+    /// The number of tests by status.
     pub fn counts(&self) -> Counts {
         let count = |status| {
             let tests = self.tests.iter().filter(|test| test.status == status);
@@ -146,7 +146,7 @@ impl TestReport {
         }
     }
 
-    /// Full names that occur more than once, and how often.
+    /// Full names that occur more than once, with their number.
     pub fn duplicates(&self) -> BTreeMap<String, usize> {
         let mut times: BTreeMap<String, usize> = BTreeMap::new();
         for test in &self.tests {
@@ -156,8 +156,8 @@ impl TestReport {
         times
     }
 
-    /// The worst status of the tests of a name; `None` if there is none. Groups may
-    /// be left out, and be written as paths, modules or pytest's node ids.
+    /// The worst status of all tests with this name; `None` if there are none. Groups are optional,
+    /// and can be paths, modules or pytest node ids.
     pub fn status_of(&self, name: &str) -> Option<Status> {
         let wanted = key(name);
         let named = self.tests.iter().filter(|test| test.is_called(&wanted));
@@ -179,7 +179,7 @@ impl TestCase {
         }
     }
 
-    /// Something that could not be loaded, and so has no tests.
+    /// A file or package that could not be loaded and has no tests.
     pub(super) fn load(name: impl Into<String>, status: Status) -> TestCase {
         TestCase {
             is_load: true,
@@ -187,7 +187,7 @@ impl TestCase {
         }
     }
 
-    /// The name with the group it belongs to.
+    /// The name with its group.
     pub fn full_name(&self) -> String {
         match &self.group {
             Some(group) => format!("{group}::{}", self.name),
@@ -200,7 +200,7 @@ impl TestCase {
     }
 }
 
-/// Whether an entry is a step before or after tests, which runners report only when it fails.
+/// Whether an entry is a set-up or tear-down step, which runners report only if it fails.
 fn is_set_up(name: &str) -> bool {
     let last = name.rsplit(" > ").next().unwrap_or(name);
     let is_hook = |when: &str| last.contains(&format!("\"{when} all\" hook"));
@@ -210,13 +210,13 @@ fn is_set_up(name: &str) -> bool {
     is_hook("before") || is_hook("after") || of_bats.into_iter().any(is_of_bats) || last == of_jest
 }
 
-/// Names that mean the same test have the same key.
+/// The same key for all spellings of a test's name.
 fn key(name: &str) -> String {
     let dotted = name.trim().replace(".py::", ".");
     dotted.replace("::", ".").replace('/', ".")
 }
 
-/// Seconds as reports write them, with commas between thousands by some.
+/// Parses seconds, with optional commas between thousands.
 pub(super) fn seconds(text: &str) -> Option<Duration> {
     let seconds: f64 = text.trim().replace(',', "").parse().ok()?;
     Duration::try_from_secs_f64(seconds).ok()
@@ -227,7 +227,7 @@ pub(super) fn milliseconds(number: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(number / 1000.0).ok()
 }
 
-/// A message without surrounding space, cut where it gets long; `None` if nothing is left.
+/// A trimmed message of limited length; `None` if it is empty.
 pub(super) fn message(text: &str) -> Option<String> {
     let text = text.trim();
     (!text.is_empty()).then(|| text.chars().take(MESSAGE_CHARS).collect())
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_occurs_twice_is_counted_and_has_its_worst_status() {
+    fn duplicate_names_have_the_worst_status() {
         let report = report(&[
             ("a", "x", Status::Passed),
             ("a", "x", Status::Failed),
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn names_do_not_tell_where_the_copy_was() {
+    fn names_do_not_contain_the_path_of_the_copy() {
         let report = report(&[("/tmp/copy/src/a.test.js", "adds", Status::Passed)]);
         let report = report.relative_to("/tmp/copy");
         assert_eq!(report.tests[0].full_name(), "src/a.test.js::adds");
@@ -283,11 +283,11 @@ mod tests {
     }
 
     #[test]
-    fn an_error_shows_the_start_of_an_invalid_report() {
+    fn error_shows_the_start_of_an_unknown_report() {
         let error = TestReport::read(b"  All 12 tests passed!\n").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "no known format: it starts with \"All 12 tests passed!\\n\""
+            "unknown report format: it starts with \"All 12 tests passed!\\n\""
         );
         assert!(TestReport::read(b"").is_err());
     }

@@ -1,4 +1,4 @@
-//! XML as a small tree. No entity is expanded but the five of XML itself, and nesting is bounded.
+//! XML as a small tree. Only the five predefined entities are expanded, and nesting is limited.
 
 use quick_xml::{
     Reader, XmlVersion,
@@ -6,10 +6,10 @@ use quick_xml::{
     events::{BytesRef, BytesStart, Event},
 };
 
-/// Deeper documents are not reports.
+/// The maximum depth.
 const DEPTH: usize = 100;
 
-/// An element and what is in it.
+/// An element and its content.
 #[derive(Debug, Default)]
 pub(super) struct Element {
     pub(super) name: String,
@@ -32,22 +32,22 @@ impl Element {
         self.attribute(name)?.trim().parse().ok()
     }
 
-    /// The first child of a name.
+    /// The first child with this name.
     pub(super) fn child(&self, name: &str) -> Option<&Element> {
         self.children.iter().find(|child| child.name == name)
     }
 }
 
-/// Read a document. The error says what is wrong.
+/// Parses a document.
 pub(super) fn read(text: &str) -> Result<Element, String> {
     let mut reader = Reader::from_str(text);
-    // The first is a stand-in for the document, whose one child is the root.
+    // The first element represents the document, whose only child is the root.
     let mut open = vec![Element::default()];
     loop {
         match reader.read_event().map_err(|error| error.to_string())? {
             Event::Start(start) => {
                 if open.len() > DEPTH {
-                    return Err(format!("more than {DEPTH} elements within each other"));
+                    return Err(format!("more than {DEPTH} nested elements"));
                 }
                 open.push(element(&start)?);
             }
@@ -59,7 +59,7 @@ pub(super) fn read(text: &str) -> Result<Element, String> {
                 let done = open.pop().unwrap_or_default();
                 match open.last_mut() {
                     Some(parent) => parent.children.push(done),
-                    None => return Err("an end without a start".to_owned()),
+                    None => return Err("an end tag without a start tag".to_owned()),
                 }
             }
             Event::Text(text) => top(&mut open).text.push_str(&text.xml_content(VERSION)),
@@ -74,7 +74,8 @@ pub(super) fn read(text: &str) -> Result<Element, String> {
 const VERSION: XmlVersion = XmlVersion::Implicit1_0;
 
 fn top(open: &mut [Element]) -> &mut Element {
-    open.last_mut().expect("the stand-in is never closed")
+    open.last_mut()
+        .expect("the document element is never closed")
 }
 
 fn element(start: &BytesStart) -> Result<Element, String> {
@@ -93,7 +94,7 @@ fn element(start: &BytesStart) -> Result<Element, String> {
     })
 }
 
-/// An unknown entity stays as it was written.
+/// Resolves an entity. Unknown entities are kept.
 fn resolve(reference: &BytesRef, text: &mut String) -> Result<(), String> {
     let character = reference.resolve_char_ref();
     if let Some(character) = character.map_err(|error| error.to_string())? {
@@ -111,12 +112,12 @@ fn resolve(reference: &BytesRef, text: &mut String) -> Result<(), String> {
 fn root(mut open: Vec<Element>) -> Result<Element, String> {
     let document = open.pop().unwrap_or_default();
     if !open.is_empty() {
-        return Err(format!("it ends within <{}>", document.name));
+        return Err(format!("the document ends within <{}>", document.name));
     }
     let mut roots = document.children.into_iter();
     match (roots.next(), roots.next()) {
         (Some(root), None) => Ok(root),
-        (None, _) => Err("it has no element".to_owned()),
+        (None, _) => Err("the document has no element".to_owned()),
         (Some(_), Some(second)) => Err(format!("a second root <{}>", second.name)),
     }
 }

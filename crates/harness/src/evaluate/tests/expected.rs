@@ -1,5 +1,5 @@
-//! Which tests count, and which have to be there: those of the reference solution, else those of the
-//! task's own files. Without this a work could pass by ending the runner early or by adding tests.
+//! The expected tests: those of the reference solution, else those of the task's own files.
+//! Otherwise an agent could pass by ending the runner early or by adding tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,16 +11,16 @@ use crate::evaluate::{
     reports::{Counts, Status},
 };
 
-/// A run of the tests on something other than the work, as far as it says which tests there are.
+/// The tests of a run on a tree other than the work.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Control {
-    /// Whether the command could be run at all.
+    /// Whether the command could run at all.
     pub(super) has_run: bool,
-    /// Whether it gave results.
+    /// Whether it had results.
     pub(super) has_results: bool,
-    /// The entries of the report; none where only a summary is printed.
+    /// The entries of the report; empty if only a summary is printed.
     tests: Vec<Seen>,
-    /// How many tests ran, by a summary.
+    /// The number of tests in a summary.
     total: u64,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Seen {
     /// The name without its group.
     pub(super) short: String,
     pub(super) status: Status,
-    /// A file or package in the place of its tests.
+    /// Whether it is a file or package instead of its tests.
     pub(super) is_load: bool,
     pub(super) origin: Origin,
 }
@@ -56,7 +56,7 @@ impl Control {
                 });
                 control.tests = seen.collect();
             }
-            // Files that could not be loaded are among the errors.
+            // Files that could not be loaded are counted as errors.
             Ok(Results::Text(summary)) => {
                 let errors = summary.counts.errors;
                 control.total = summary.counts.total().saturating_sub(errors);
@@ -75,12 +75,12 @@ impl Control {
         loads.filter(|load| load.status >= Status::Failed)
     }
 
-    /// Whether everything was loaded and there are tests: then no other test is the task's.
+    /// Whether everything was loaded and there are tests: then the task has no other tests.
     fn is_whole(&self) -> bool {
         self.tests().next().is_some() && self.broken().next().is_none()
     }
 
-    /// Whether only the untouched task can say whether some of these tests are the task's.
+    /// Whether only the untouched task can show which of these tests belong to the task.
     pub(super) fn is_doubtful(&self) -> bool {
         let mut tests = self.tests();
         tests.any(|test| !matches!(test.origin, Origin::Task { .. }))
@@ -95,35 +95,35 @@ impl Control {
     }
 }
 
-/// The tests that have to be there, and whether others count.
+/// The expected tests, and whether others count.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Expected {
-    /// Their names, and how many tests have each.
+    /// Their names, with the number of tests of each name.
     pub(super) names: BTreeMap<String, usize>,
-    /// How many tests a summary has to have.
+    /// The expected number of tests in a summary.
     pub(super) total: u64,
     pub(super) others: Others,
-    /// Files and packages that the untouched task cannot load, by the names that groups of tests have.
+    /// Files and packages that the untouched task cannot load, by the names of their test groups.
     pub(super) broken: Vec<String>,
-    /// Files in which the untouched task runs no test either.
+    /// Files in which the untouched task runs no test.
     pub(super) idle: BTreeSet<String>,
 }
 
 /// Whether tests count that are not expected by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Others {
-    /// All do.
+    /// All count.
     #[default]
     Count,
-    /// None does: they were added.
+    /// None counts: they were added by the work.
     DoNotCount,
-    /// Those do that the task's own files define.
+    /// Those defined in the task's own files count.
     ByOrigin,
 }
 
 impl Expected {
-    /// By the reference solution; `None` when that gives no tests. Tests that the reference brought itself are not
-    /// expected of others: `base` tells them where their files do not.
+    /// The expected tests from the reference solution; `None` if it has no tests. Tests that the
+    /// reference added are not expected; `base` identifies them if their files do not.
     pub(super) fn of_reference(reference: &Control, base: Option<&Control>) -> Option<Expected> {
         let known = base.map(|base| Control::counted(base.tests()));
         let known = known.unwrap_or_default();
@@ -133,17 +133,17 @@ impl Expected {
             Origin::Work => known.contains_key(&test.name),
             Origin::Unknown => !is_whole || known.contains_key(&test.name),
         };
-        // Where the reference skips a test, on this platform say, others may skip it too.
+        // A test that the reference skips, for example on this platform, may be skipped.
         let has_run = |test: &&Seen| test.status != Status::Skipped;
         let mut names = Control::counted(reference.tests().filter(is_the_tasks).filter(has_run));
         let has_tests = reference.tests().any(|test| has_run(&test));
         if !has_tests {
-            // Scripts that are tests as a whole.
+            // Scripts that are tests themselves.
             let passed = |load: &&Seen| load.is_load && load.status == Status::Passed;
             names = Control::counted(reference.tests.iter().filter(passed));
         }
         if names.is_empty() && has_tests {
-            // The reference passes by nothing but its own tests: they are what the task asks for.
+            // The reference passes only its own tests: the task is to write tests.
             return Some(Expected::default());
         }
         let expected = Expected {
@@ -156,7 +156,7 @@ impl Expected {
         (!is_empty).then_some(expected)
     }
 
-    /// By the untouched task.
+    /// The expected tests from the untouched task.
     pub(super) fn of_base(base: &Control) -> Expected {
         let loads = base.tests.iter().filter(|test| test.is_load);
         let idle = loads.filter(|load| load.status < Status::Failed);
@@ -173,7 +173,7 @@ impl Expected {
         }
     }
 
-    /// Only what another run of the same has as well: some names are others every time.
+    /// Keeps only tests that another run has as well: some names change with every run.
     pub(super) fn stable(mut self, again: &Control) -> Expected {
         if !again.has_results {
             return self;
@@ -187,7 +187,7 @@ impl Expected {
         self
     }
 
-    /// Whether a report of these names and a summary of these counts lack something.
+    /// Whether expected tests are missing in a report with these names and counts.
     pub(super) fn misses(&self, names: &BTreeMap<&str, usize>, counts: Counts) -> bool {
         let mut expected = self.names.iter();
         let is_missing =
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_without_any_test_is_none_unless_it_runs_scripts() {
+    fn reference_without_tests_is_used_only_for_scripts() {
         assert_eq!(Expected::of_reference(&Control::default(), None), None);
         let broken = control(vec![load("a.js", Status::Error)]);
         assert_eq!(Expected::of_reference(&broken, None), None);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_of_the_reference_itself_are_not_expected() {
+    fn tests_added_by_the_reference_are_not_expected() {
         let reference = control(vec![
             seen("own", Status::Passed, OWN),
             seen("old unit", Status::Passed, Origin::Work),
@@ -275,7 +275,7 @@ mod tests {
         let whole = control(vec![unit.clone()]);
         let expected = Expected::of_reference(&reference, Some(&whole)).unwrap();
         assert_eq!(names(&expected), [("old unit", 1), ("own", 1)]);
-        // A base that does not load everything does not know all tests of the task.
+        // A base that cannot load everything does not have all tests of the task.
         let half = control(vec![unit, load("tests.test_x", Status::Error)]);
         let expected = Expected::of_reference(&reference, Some(&half)).unwrap();
         assert_eq!(
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn where_tests_are_the_product_all_of_them_count() {
+    fn all_tests_count_if_the_task_is_to_write_tests() {
         let reference = control(vec![seen("new", Status::Passed, Origin::Work)]);
         let expected = Expected::of_reference(&reference, Some(&Control::default()));
         assert_eq!(expected, Some(Expected::default()));
@@ -304,12 +304,12 @@ mod tests {
         let expected = expected.stable(&run("test[b2]"));
         assert_eq!(names(&expected), [("one", 1)]);
         assert!(!expected.misses(&BTreeMap::from([("one", 1)]), Counts::default()));
-        // A second run that went wrong says nothing.
+        // A failed second run is ignored.
         assert_eq!(expected.clone().stable(&Control::default()), expected);
     }
 
     #[test]
-    fn a_base_that_runs_knows_every_test() {
+    fn complete_base_has_all_expected_tests() {
         let base = control(vec![seen("one", Status::Failed, Origin::Unknown)]);
         let expected = Expected::of_base(&base);
         assert_eq!(names(&expected), [("one", 1)]);

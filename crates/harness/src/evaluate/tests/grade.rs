@@ -1,5 +1,5 @@
-//! The score of test results. Skipped is not passed, missing is not passed, and a report that
-//! says all is well while its command says it is not is worth nothing.
+//! The score of test results. Skipped and missing tests are not passed. A report without failures
+//! whose command failed scores 0.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,39 +14,39 @@ use super::{
 };
 use crate::evaluate::reports::{Counts, Format, Status, TestCase, TestReport};
 
-/// The graded results of the tests, over one or more runs of them.
+/// The graded results of one or more runs of the tests.
 pub(super) struct Grade {
     tests: Vec<Judged>,
     source: String,
-    /// The kind of report; `None` for a summary.
+    /// The format of the report; `None` for a summary.
     format: Option<Format>,
     counts: Counts,
-    /// Names that occur more than once in the report.
+    /// The number of names that occur more than once in the report.
     duplicates: usize,
-    /// The report says all is well, the command that it is not.
+    /// The exit code of a failed command whose report has no failure.
     contradiction: Option<i32>,
     /// The exit code of a command that failed.
     failing: Option<i32>,
-    /// How often the tests were run again.
+    /// The number of reruns.
     reruns: u32,
-    /// There should be so many tests, and those that are missing have no names.
+    /// The expected number of tests, if missing tests have no names.
     short_of: Option<u64>,
 }
 
-/// One entry of the report, or a test that is missing in it.
+/// One entry of the report, or a missing test.
 #[derive(Clone, Debug, Serialize)]
 struct Judged {
     name: String,
-    /// Whether it is part of the score. Tests that the work brought are not.
+    /// Whether it is part of the score. Tests that the work added are not.
     counts: bool,
-    /// Null when there is no test of this name.
+    /// The status; `None` if the test is missing.
     status: Option<Status>,
     weight: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     duration_ms: Option<u64>,
-    /// How many more times it was run before it had this status.
+    /// The number of reruns before this status.
     reruns: u32,
     #[serde(skip)]
     is_load: bool,
@@ -57,7 +57,7 @@ struct Judged {
 }
 
 impl Judged {
-    /// A test that counts and did not run.
+    /// An expected test that did not run.
     fn missing(name: &str, settings: &Settings) -> Judged {
         Judged {
             name: name.to_owned(),
@@ -73,7 +73,7 @@ impl Judged {
         }
     }
 
-    /// Sorts what is worst first: missing, then as bad as it can be.
+    /// The sort key, worst first: missing, then by status.
     fn badness(&self) -> (bool, Option<Status>) {
         (self.status.is_none(), self.status)
     }
@@ -83,7 +83,7 @@ impl Judged {
     }
 }
 
-/// The result in numbers.
+/// The result as numbers.
 pub(super) struct Graded {
     pub(super) score: f64,
     pub(super) passed: usize,
@@ -127,12 +127,12 @@ impl Grade {
         }
     }
 
-    /// Whether any test passed, so that it matters which count.
+    /// Whether any test passed, so that the expected tests matter.
     pub(super) fn has_passes(&self) -> bool {
         self.tests.iter().any(Judged::is_passed) || self.graded().score > 0.0
     }
 
-    /// Whether tests that are expected are not there.
+    /// Whether expected tests are missing.
     pub(super) fn misses(&self, expected: &Expected) -> bool {
         let mut names = BTreeMap::new();
         for test in &self.tests {
@@ -141,8 +141,8 @@ impl Grade {
         expected.misses(&names, self.counts)
     }
 
-    /// Count the tests that are expected, and others as far as they are the task's. A test that is expected
-    /// and not there did not pass.
+    /// Counts the expected tests, and others if they belong to the task. A missing expected test
+    /// counts as not passed.
     pub(super) fn expect(&mut self, expected: &Expected, settings: &Settings) {
         if self.tests.is_empty() || (expected.names.is_empty() && expected.total > 0) {
             let is_short = self.counts.total() < expected.total;
@@ -152,7 +152,7 @@ impl Grade {
         if expected.others == Others::Count {
             return;
         }
-        // Where the work brought tests of the same name, the worst of them are taken for the task's.
+        // If the work added tests of the same name, the worst results count as the task's.
         self.tests
             .sort_by_key(|test| std::cmp::Reverse(test.badness()));
         let mut left = expected.names.clone();
@@ -174,7 +174,7 @@ impl Grade {
             self.tests.extend(all.take(*count));
         }
         self.tests.sort_by(|one, other| one.name.cmp(&other.name));
-        // A command that fails has a reason that the task knows. Else its report cannot be believed.
+        // A failed command must have a failed test of the task. Otherwise its report is not trusted.
         if !self
             .tests
             .iter()
@@ -184,13 +184,13 @@ impl Grade {
         }
     }
 
-    /// Count tests that are not expected by name because the untouched task does not load them.
+    /// Counts tests that are not expected by name because the untouched task cannot load them.
     fn count_by_origin(&mut self, expected: &Expected, settings: &Settings) {
         let is_expected = |test: &Judged| expected.names.contains_key(&test.name);
         let mut by_name: BTreeMap<String, usize> = BTreeMap::new();
         for test in self.tests.iter_mut().filter(|test| !is_expected(test)) {
             test.counts = match test.origin {
-                // A file that ran no test, and could not be loaded before, was kept from running them.
+                // The work prevented the tests of a file that could not be loaded before.
                 _ if test.is_load && test.status < Some(Status::Failed) => {
                     let is_new = !expected.idle.contains(&test.name);
                     test.status = test.status.filter(|_| !is_new);
@@ -207,7 +207,7 @@ impl Grade {
                     *seen <= most
                 }
                 Origin::Task { definitions: None } => true,
-                // It may have been brought by the work: it can only take away.
+                // The work may have added it, so it can only reduce the score.
                 Origin::Unknown => !test.is_passed(),
             };
         }
@@ -228,13 +228,13 @@ impl Grade {
         );
     }
 
-    /// Whether nothing was reported of a file, module or package, where reports name them.
+    /// Whether the report has no entry of a file, module or package, in formats that name them.
     fn is_silent(&self, name: &str) -> bool {
         let is_named = match self.format {
             Some(Format::Jest) => true,
-            // A package, rather than a file of one that could not be read.
+            // A package, not a file of an unreadable package.
             Some(Format::GoTest) => Utf8Path::new(name).extension() != Some("go"),
-            // A module of Python, rather than a file of Node's.
+            // A Python module, not a Node file.
             Some(Format::Junit) => !name.contains('/'),
             _ => false,
         };
@@ -248,12 +248,12 @@ impl Grade {
         is_named && !self.tests.iter().any(is_reported)
     }
 
-    /// Whether nothing is left to win.
+    /// Whether the maximum score is reached.
     pub(super) fn is_full(&self) -> bool {
         self.graded().score >= 1.0
     }
 
-    /// Take in another run of the same tests: what passes now passed after all.
+    /// Merges another run of the same tests: a test that passes once has passed.
     pub(super) fn merge(&mut self, other: Grade) {
         self.reruns += 1;
         if self.contradiction.is_some() || (self.tests.is_empty() && other.tests.is_empty()) {
@@ -272,7 +272,7 @@ impl Grade {
 
     pub(super) fn graded(&self) -> Graded {
         if self.source == "text" {
-            // Names are not known, and a summary is easily printed: all or nothing.
+            // A summary has no names and is easily forged, so it scores 0 or 1.
             let counts = self.counts;
             let is_sound = self.contradiction.is_none() && self.short_of.is_none();
             let is_good = is_sound && counts.passed == counts.total();
@@ -285,7 +285,7 @@ impl Grade {
         let counted = self.tests.iter().filter(|test| test.counts);
         let passed = counted.clone().filter(|test| test.is_passed());
         let total: f64 = counted.clone().map(|test| test.weight).sum();
-        // Of nothing the sum is zero with a minus sign.
+        // The sum of no values is -0.
         let won = passed.clone().map(|test| test.weight).sum::<f64>() + 0.0;
         let score = match (self.contradiction, total > 0.0) {
             (None, true) if self.short_of.is_none() => won / total,
@@ -298,7 +298,7 @@ impl Grade {
         }
     }
 
-    /// Remarks beside the numbers.
+    /// Remarks in addition to the numbers.
     pub(super) fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         let named = |wanted: &dyn Fn(&Judged) -> bool| {
@@ -321,16 +321,15 @@ impl Grade {
         tell(named(&|test| test.status.is_none()), "missing");
         tell(
             named(&|test| test.is_passed() && test.reruns > 0),
-            "passed only when run again",
+            "passed only in a rerun",
         );
         if let Some(code) = self.contradiction {
-            let message = format!(
-                "the report has no failure of the task's tests, but the exit code is {code}"
-            );
+            let message =
+                format!("the report has no failed test of the task, but the exit code is {code}");
             remarks.push(message);
         }
         if let Some(before) = self.short_of {
-            remarks.push(format!("there should be {before} tests"));
+            remarks.push(format!("{before} tests are expected"));
         }
         let (counted, others) = self.shares();
         if counted == 0 && others > 0 {
@@ -338,7 +337,7 @@ impl Grade {
         }
         if others > 0 {
             remarks.push(format!(
-                "{others} tests that are not the task's do not count"
+                "{others} tests that do not belong to the task are not counted"
             ));
         }
         if self.source == "text" {
@@ -347,7 +346,7 @@ impl Grade {
         remarks
     }
 
-    /// How many tests count, and how many do not.
+    /// The numbers of tests that count and that do not.
     fn shares(&self) -> (usize, usize) {
         let counted = self.tests.iter().filter(|test| test.counts).count();
         (counted, self.tests.len() - counted)
@@ -377,7 +376,7 @@ impl Grade {
         }
     }
 
-    /// The results as they are kept.
+    /// The results as a JSON document.
     pub(super) fn document(&self) -> Value {
         json!({
             "source": self.source,
@@ -394,13 +393,13 @@ fn weight_of(settings: &Settings, name: &str) -> f64 {
     of_pattern.map_or(1.0, |(_, weight)| *weight)
 }
 
-/// The name of a test in code, without groups around it.
+/// The name of a test in code, without its groups.
 fn short_name(name: &str) -> &str {
     let inner = name.rsplit("::").next().unwrap_or(name);
     inner.rsplit(" > ").next().unwrap_or(inner)
 }
 
-/// The entries of a report, or only the tests that are wanted.
+/// The entries of a report, limited to selected tests if there is a selection.
 fn judged(settings: &Settings, report: &TestReport, origins: &[Origin]) -> Vec<Judged> {
     if !settings.wanted.is_empty() {
         let wanted = settings.wanted.iter();
@@ -431,7 +430,7 @@ fn judged(settings: &Settings, report: &TestReport, origins: &[Origin]) -> Vec<J
         .collect()
 }
 
-/// The word of a format in files.
+/// The name of a format in files.
 fn word(format: crate::evaluate::reports::Format) -> String {
     let word = serde_json::to_value(format).ok();
     word.and_then(|word| word.as_str().map(str::to_owned))
@@ -474,7 +473,7 @@ mod tests {
         }
     }
 
-    /// The score and how many tests count, after what is expected.
+    /// The score and the number of counted tests, given the expected tests.
     fn graded(
         source: Format,
         entries: Vec<(TestCase, Origin)>,
@@ -520,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn of_tests_with_the_same_name_the_worst_are_the_tasks() {
+    fn worst_results_of_a_shared_name_count() {
         let only = expected(&[("one", 2)], Others::DoNotCount);
         let entries = [Passed, Passed, Failed, Passed].map(|it| test("one", it, Origin::Unknown));
         check(entries.to_vec(), &only, 0.5, 2);
@@ -528,14 +527,14 @@ mod tests {
     }
 
     #[test]
-    fn without_names_tests_count_by_where_they_come_from() {
+    fn tests_without_expected_names_count_by_origin() {
         let by_origin = expected(&[], Others::ByOrigin);
         let defined_once = Origin::Task {
             definitions: Some(1),
         };
         let entries = vec![
             test("one", Failed, defined_once),
-            // A test of the work with the same name in code.
+            // A test of the work has the same name in code.
             test("tests::one", Passed, defined_once),
             test("two", Passed, OWN),
             test("more", Passed, Origin::Work),
@@ -556,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_the_task_that_runs_no_test_has_failed() {
+    fn task_file_without_a_test_run_has_failed() {
         let by_origin = expected(&[], Others::ByOrigin);
         check(vec![load("mul.test.js", Passed)], &by_origin, 0.0, 1);
         check(vec![load("tests.test_mul", Skipped)], &by_origin, 0.0, 1);
@@ -579,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_that_could_not_be_loaded_and_is_not_heard_of_is_missing() {
+    fn unloadable_module_without_an_entry_is_missing() {
         let broken = Expected {
             broken: vec!["tests.test_mul".to_owned()],
             ..expected(&[("tests.test_add::a", 1)], Others::ByOrigin)

@@ -1,11 +1,12 @@
-//! The settings of `tests`: which runner or command, where its report is, which tests count and how
-//! much.
+//! The settings of `tests`: the runner or command, its report, and the tests that count with their
+//! weights.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8Path;
 use globset::{Glob, GlobMatcher, GlobSet};
 use proctor_document::Fault;
+use proctor_sandbox::{docker::Network, shell};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -17,22 +18,21 @@ use crate::{
         command_line::CommandLine,
         protect::Protect,
     },
-    sandbox::{docker::Network, shell},
 };
 
 /// `config` of `tests`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Written {
-    /// A runner that is known: it is run so that it writes its report where the work has no hand.
+    /// A known runner. Its report is written to a location that the work does not control.
     runner: Option<Runner>,
-    /// More arguments for the runner.
+    /// Additional arguments of the runner.
     #[serde(default)]
     args: Vec<String>,
-    /// Any other command: words, or a line for the shell. `PROCTOR_REPORT` names the file that its
-    /// report goes to; what it prints is read when it writes none.
+    /// Any other command: words or a shell command. It writes its report to the file in
+    /// `PROCTOR_REPORT`; otherwise its output is read.
     command: Option<CommandLine>,
-    /// A report that the command writes elsewhere, below the clean copy.
+    /// The report that the command writes, relative to the clean copy.
     report: Option<String>,
     /// Only these tests count: they fail before the work and must pass after it.
     #[serde(default)]
@@ -40,10 +40,10 @@ struct Written {
     /// Only these tests count: they pass before the work and must still pass.
     #[serde(default)]
     pass_to_pass: Vec<String>,
-    /// How much tests count, by patterns of their names; 1 for all others.
+    /// The weights of tests, by patterns of their names. Default 1.
     #[serde(default)]
     weights: BTreeMap<String, f64>,
-    /// Tests that may be skipped, as patterns of their names: they do not count then.
+    /// Patterns of tests that may be skipped: skipped ones do not count.
     #[serde(default)]
     may_skip: Vec<String>,
     /// The number of reruns if not all tests passed. Tests that pass then count, and are listed as
@@ -51,20 +51,21 @@ struct Written {
     #[serde(default)]
     #[schemars(range(max = 10))]
     reruns: u32,
-    /// The score that is enough, from 0 to 1. Default 1: every test that counts.
+    /// The minimum score, from 0 to 1. Default 1: all tests that count.
     #[schemars(range(min = 0.0, max = 1.0))]
     threshold: Option<f64>,
-    /// A folder beside the test case whose files are laid over the clean copy.
+    /// A folder next to the test case whose files are copied over the work.
     hidden_tests: Option<String>,
-    /// Whether copies of the task's tests check that results are not forged. Default: where there are hidden
-    /// tests. Needs a reference solution.
+    /// Whether copies of the task's tests check for forged results. Default: true with hidden
+    /// tests. Requires a reference solution.
     sentinels: Option<bool>,
-    /// Files that are the task's besides tests and the settings of runners: patterns, as for `command`.
+    /// Patterns of files that are taken from the task in addition to tests and runner settings, as
+    /// for `command`.
     protect: Option<Vec<String>>,
-    /// Whether the tests may use the network. Default no; needs containers to hold.
+    /// Whether the tests may use the network. Default: false. Enforced in containers only.
     #[serde(default)]
     network: bool,
-    /// More environment.
+    /// Additional environment variables.
     #[serde(default)]
     env: BTreeMap<String, String>,
     /// The folder to run in, below the clean copy.
@@ -73,7 +74,7 @@ struct Written {
     timeout_ms: Option<u64>,
 }
 
-/// A runner that is known.
+/// A known runner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Runner {
@@ -131,12 +132,16 @@ impl Runner {
         (owned(before), owned(after))
     }
 
-    /// Variables without which it gives no report, or leaves files behind.
+    /// Variables that the runner needs to write a report and to leave no files behind.
     fn env(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Runner::Pytest => &[("PYTHONDONTWRITEBYTECODE", "1"), ("PYTEST_ADDOPTS", "")],
             Runner::Cargo => &[("RUSTC_BOOTSTRAP", "1")],
-            Runner::Nextest => &[("NEXTEST_EXPERIMENTAL_LIBTEST_JSON", "1")],
+            Runner::Nextest => &[
+                ("NEXTEST_EXPERIMENTAL_LIBTEST_JSON", "1"),
+                // For the list of tests with their files.
+                ("RUSTC_BOOTSTRAP", "1"),
+            ],
             Runner::Jest | Runner::Vitest | Runner::Node | Runner::Go => &[],
         }
     }
@@ -149,34 +154,33 @@ impl Runner {
     }
 }
 
-/// Where results come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The source of results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// A file that a known runner writes.
     Runner,
     /// The machine-readable output of a known runner.
     Output,
-    /// The file that was passed to the command, else its output.
+    /// The file in `PROCTOR_REPORT`, else the output.
     Any,
     /// A file below the clean copy.
-    File(Utf8PathBuf),
+    File,
 }
 
 impl Origin {
-    /// The file that the report is looked for in.
-    pub(super) fn file(&self, copy: &CleanCopy<'_>) -> Option<ReportFile> {
+    /// The report file.
+    pub(super) fn file(self, copy: &CleanCopy<'_>) -> Option<ReportFile> {
         match self {
-            Origin::Runner | Origin::Any => Some(copy.report_file(None)),
+            Origin::Runner | Origin::Any | Origin::File => Some(copy.report_file()),
             Origin::Output => None,
-            Origin::File(path) => Some(copy.report_file(Some(path))),
         }
     }
 }
 
-/// Settings that cannot be wrong any more.
+/// Validated settings.
 #[derive(Clone, Debug)]
 pub(in crate::evaluate) struct Settings {
-    what: What,
+    what: TestCommand,
     pub(super) origin: Origin,
     pub(super) wanted: Vec<String>,
     pub(super) weights: Vec<(GlobMatcher, f64)>,
@@ -189,19 +193,20 @@ pub(in crate::evaluate) struct Settings {
     pub(in crate::evaluate) setup: Setup,
 }
 
-/// The remaining evidence if no results can be read and the task itself gives none either.
+/// The fallback if no results can be read and the task itself has none either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::evaluate) enum Unread {
-    /// Nothing: there is no verdict.
+    /// No fallback: there is no verdict.
     Nothing,
-    /// The exit code, of a command that looks like no runner.
+    /// The exit code of an unknown runner.
     ExitCode,
-    /// The same; and a runner that ran no test says that the work has none, which it should.
+    /// The exit code. A known runner without a test means that the work has no tests, which it
+    /// should.
     ExitCodeOfOwnTests,
 }
 
 #[derive(Clone, Debug)]
-enum What {
+enum TestCommand {
     Runner(Runner, Vec<String>),
     Command(Vec<String>),
 }
@@ -215,10 +220,10 @@ impl Settings {
         let config = &spec.config;
         let threshold = written.threshold.unwrap_or(1.0);
         if !(0.0..=1.0).contains(&threshold) {
-            return Err(config.fault("threshold", "`threshold` is a number from 0 to 1"));
+            return Err(config.fault("threshold", "`threshold` must be from 0 to 1"));
         }
         if written.reruns > 10 {
-            return Err(config.fault("reruns", "`reruns` is a number from 0 to 10"));
+            return Err(config.fault("reruns", "`reruns` must be from 0 to 10"));
         }
         let mut wanted = written.fail_to_pass.clone();
         wanted.extend(written.pass_to_pass.iter().cloned());
@@ -234,6 +239,7 @@ impl Settings {
         let setup = Setup {
             env,
             working_dir: command::working_dir(spec, written.working_dir.clone())?,
+            report: command::below_copy(spec, "report", written.report.clone())?,
             hidden: hidden(spec, folder, written.hidden_tests.as_deref())?,
             protect: Protect::read(config, written.protect.as_deref(), usual)?,
             network: if written.network {
@@ -260,9 +266,9 @@ impl Settings {
         })
     }
 
-    /// A line for the shell of a repo's task.
+    /// The settings for a shell command of a repo task.
     pub(in crate::evaluate) fn of_line(line: &str, timeout: Duration, unread: Unread) -> Settings {
-        let what = What::Command(shell::line(line));
+        let what = TestCommand::Command(shell::line(line));
         let setup = Setup::default().of_command(&what.argv());
         Settings {
             what,
@@ -290,7 +296,7 @@ impl Settings {
         self.sentinels.unwrap_or(has_hidden) && !self.judges_own_tests()
     }
 
-    /// Whether the settings ask for sentinels, which need a reference solution.
+    /// Whether the settings enable sentinels, which require a reference solution.
     pub(in crate::evaluate) fn asks_for_sentinels(&self) -> bool {
         self.sentinels == Some(true)
     }
@@ -298,9 +304,11 @@ impl Settings {
     /// The command, for messages.
     pub(super) fn line(&self) -> String {
         match &self.what {
-            // A shell gets the line verbatim.
-            What::Command(argv) if argv.starts_with(&shell::line("")[..2]) => argv[2..].join(" "),
-            What::Command(_) | What::Runner(..) => self.argv().join(" "),
+            // The shell gets the line unchanged.
+            TestCommand::Command(argv) if argv.starts_with(&shell::line("")[..2]) => {
+                argv[2..].join(" ")
+            }
+            TestCommand::Command(_) | TestCommand::Runner(..) => self.argv().join(" "),
         }
     }
 
@@ -309,11 +317,25 @@ impl Settings {
         self.what.argv()
     }
 
-    /// The command in a copy. If the task has no settings of pytest, the search for others is
+    /// A command that lists the tests of Rust with the files that define them, and whether it takes the arguments of
+    /// the runner.
+    pub(super) fn listing(&self) -> Option<(Vec<String>, bool)> {
+        let TestCommand::Runner(runner @ (Runner::Cargo | Runner::Nextest), args) = &self.what
+        else {
+            return None;
+        };
+        let (mut words, after) = Runner::Cargo.words("");
+        words.extend(args.iter().cloned());
+        words.extend(after);
+        words.push("--list".to_owned());
+        Some((words, *runner == Runner::Cargo || args.is_empty()))
+    }
+
+    /// The command in a copy. Without pytest settings in the task, the search for settings is
     /// disabled: pytest would continue in the directories above the copy.
     pub(super) fn argv_in(&self, copy: &CleanCopy<'_>) -> Vec<String> {
         let mut argv = self.argv();
-        let is_pytest = matches!(self.what, What::Runner(Runner::Pytest, _));
+        let is_pytest = matches!(self.what, TestCommand::Runner(Runner::Pytest, _));
         if is_pytest && !cfg!(windows) && !has_pytest_settings(copy) {
             let own = ["-c", "/dev/null", "--rootdir=."].map(str::to_owned);
             argv.splice(PYTEST_WORDS..PYTEST_WORDS, own);
@@ -322,13 +344,13 @@ impl Settings {
     }
 }
 
-/// Larger files are not settings.
+/// The maximum size of a settings file.
 const MAX_SETTINGS: u64 = 1 << 20;
 
-/// How many words of the command line start pytest.
+/// The number of words that start pytest.
 const PYTEST_WORDS: usize = 3;
 
-/// Whether the copy has settings of pytest, or a `setup.py` by which it finds its root.
+/// Whether the copy has pytest settings, or a `setup.py`, which defines the root.
 fn has_pytest_settings(copy: &CleanCopy<'_>) -> bool {
     let own = [
         "pytest.ini",
@@ -348,11 +370,11 @@ fn has_pytest_settings(copy: &CleanCopy<'_>) -> bool {
     })
 }
 
-impl What {
+impl TestCommand {
     fn argv(&self) -> Vec<String> {
         match self {
-            What::Command(argv) => argv.clone(),
-            What::Runner(runner, args) => {
+            TestCommand::Command(argv) => argv.clone(),
+            TestCommand::Runner(runner, args) => {
                 let (mut words, after) = runner.words("$PROCTOR_REPORT");
                 words.extend(args.iter().cloned());
                 words.extend(after);
@@ -362,38 +384,30 @@ impl What {
     }
 }
 
-fn what(spec: &EvaluatorSpec, written: &Written) -> Result<(What, Origin), Fault> {
+fn what(spec: &EvaluatorSpec, written: &Written) -> Result<(TestCommand, Origin), Fault> {
     let config = &spec.config;
     match (written.runner, written.command.clone()) {
-        (Some(_), Some(_)) => Err(config.fault("command", "both `runner` and `command` are given")),
-        (None, None) => Err(
-            Fault::new(spec.span, "neither `runner` nor `command` is given")
-                .with_hint("name one, such as `runner: pytest`"),
-        ),
+        (Some(_), Some(_)) => {
+            Err(config.fault("command", "`runner` and `command` cannot be combined"))
+        }
+        (None, None) => Err(Fault::new(spec.span, "missing key `runner` or `command`")
+            .with_hint("add one, such as `runner: pytest`")),
         (Some(_), None) if written.report.is_some() => {
-            Err(config.fault("report", "`report` has no effect beside `runner`"))
+            Err(config.fault("report", "`report` has no effect with `runner`"))
         }
         (Some(runner), None) => {
-            let what = What::Runner(runner, written.args.clone());
+            let what = TestCommand::Runner(runner, written.args.clone());
             Ok((what, runner.origin()))
         }
         (None, Some(_)) if !written.args.is_empty() => {
-            Err(config.fault("args", "`args` has no effect beside `command`"))
+            Err(config.fault("args", "`args` has no effect with `command`"))
         }
         (None, Some(words)) => {
             let origin = match &written.report {
                 None => Origin::Any,
-                Some(path) => {
-                    let path = Utf8PathBuf::from(path);
-                    let leaves = path.components().any(|part| part.as_str() == "..");
-                    if crate::platform::is_rooted(path.as_str()) || leaves {
-                        let message = format!("`{path}` leaves the clean copy");
-                        return Err(config.fault("report", message));
-                    }
-                    Origin::File(path)
-                }
+                Some(_) => Origin::File,
             };
-            Ok((What::Command(command::program(spec, words)?), origin))
+            Ok((TestCommand::Command(command::program(spec, words)?), origin))
         }
     }
 }
@@ -405,11 +419,11 @@ fn weights(
     let mut weights = Vec::new();
     for (pattern, weight) in written {
         if !(weight.is_finite() && *weight >= 0.0) {
-            let message = format!("the weight of `{pattern}` is a number from 0 on");
+            let message = format!("the weight of `{pattern}` must be at least 0");
             return Err(spec.config.fault("weights", message));
         }
         let glob = Glob::new(pattern).map_err(|error| {
-            let message = format!("`{pattern}` is not a pattern: {}", error.kind());
+            let message = format!("invalid pattern `{pattern}`: {}", error.kind());
             spec.config.fault("weights", message)
         })?;
         weights.push((glob.compile_matcher(), *weight));
@@ -417,7 +431,7 @@ fn weights(
     Ok(weights)
 }
 
-/// A folder of hidden tests, which must be there.
+/// Checks a folder of hidden tests.
 pub(in crate::evaluate) fn hidden(
     spec: &EvaluatorSpec,
     folder: &Utf8Path,
@@ -428,7 +442,7 @@ pub(in crate::evaluate) fn hidden(
     };
     let path = folder.join(written);
     if !path.is_dir() {
-        let message = format!("there is no folder {path}");
+        let message = format!("folder not found: {path}");
         return Err(spec.config.fault("hidden_tests", message));
     }
     Ok(Hidden::Folder(path))

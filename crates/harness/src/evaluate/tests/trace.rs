@@ -1,5 +1,5 @@
-//! Where a reported test comes from: from the task's own files (hidden, protected, or untouched by the
-//! work) or from files that the work brought. Names alone say it where a report has no files.
+//! The origin of a reported test: the task's own files (hidden, protected, or unchanged) or files
+//! of the work. If a report has no files, the origin is derived from names.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,6 +7,7 @@ use std::{
 };
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_record::fs::beneath::UntrustedDir;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
@@ -17,47 +18,46 @@ use crate::{
         fill::Filled,
         reports::{Format, TestCase},
     },
-    fs::beneath::UntrustedDir,
     workspace::WorkspaceError,
 };
 
-/// Larger files hold data, not tests.
+/// The maximum size of a file that is searched.
 const MAX_FILE_BYTES: u64 = 1 << 20;
-/// No more text than this is searched.
+/// The maximum total size of searched text.
 pub(super) const MAX_BYTES: usize = 32 << 20;
 
-/// Where a test comes from.
+/// The origin of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Origin {
     /// A file of the task defines it.
     Task {
-        /// How many tests of this name the task's files define; `None` when its file is known.
+        /// The number of tests of this name in the task's files; `None` if its file is known.
         definitions: Option<usize>,
     },
-    /// A file that the work brought defines it.
+    /// A file of the work defines it.
     Work,
-    /// No file defines a test of exactly this name: it is made while the tests run.
+    /// No file defines a test with exactly this name: it is generated at run time.
     Unknown,
 }
 
-/// The files of a clean copy, before anything ran in it.
+/// The files of a clean copy, before any command ran in it.
 #[derive(Debug, Default)]
 pub(super) struct Sources {
-    /// All of them.
+    /// All files.
     paths: BTreeSet<String>,
-    /// Those that the work brought or changed, as they are judged.
+    /// Files that the work added or changed, in their judged version.
     brought: BTreeSet<String>,
-    /// Names of tests, or of what may be one, and the files that define them: one entry for each definition.
+    /// Names of possible tests, with the file of each definition.
     defined: BTreeMap<String, Vec<String>>,
-    /// Files that were searched, and whether they hand tests to a runner.
+    /// Searched files, and whether they register tests with a runner.
     searched: BTreeMap<String, bool>,
-    /// The folder that tests run in, below the copy.
+    /// The working directory of the tests, relative to the copy.
     working_dir: Utf8PathBuf,
 }
 
 impl Sources {
-    /// The files of a clean copy, with their owners.
+    /// Reads the files of a clean copy, with their owners.
     pub(super) async fn of(
         copy: &CleanCopy<'_>,
         setup: &Setup,
@@ -82,7 +82,7 @@ impl Sources {
         Ok(sources)
     }
 
-    /// Take in what a file defines.
+    /// Adds the definitions of a file.
     fn search(&mut self, path: &str, text: &str) {
         let has_titles = has_titled_tests(path);
         let titles = if has_titles { &*CALLS } else { &*QUOTED };
@@ -98,11 +98,11 @@ impl Sources {
         self.searched.insert(path.to_owned(), !is_script);
     }
 
-    /// Complete what a report says about a test: its file, and whether it is a test at all.
+    /// Completes a reported test: its file, and whether it is a test at all.
     pub(super) fn complete(&self, test: &mut TestCase) {
         if let Some(path) = self.path(&test.name) {
-            // Node reports a file that it could not load, or that ran no test, in the place of its
-            // tests. One that hands no test to the runner is a test itself: a script.
+            // Node reports a file instead of its tests if it could not be loaded or ran no test. A
+            // file that registers no tests is a test itself: a script.
             let hands_over = self.searched.get(&path).copied().unwrap_or(true);
             test.is_load |= hands_over;
             test.file = Some(path);
@@ -112,7 +112,7 @@ impl Sources {
         test.file = reported.or_else(|| self.file_of(test));
     }
 
-    /// A file of the copy, by its path from there or from the folder that tests run in.
+    /// A file of the copy, by its path relative to the copy or to the working directory.
     fn path(&self, name: &str) -> Option<String> {
         let name = name.trim_start_matches("./");
         let inner = self.working_dir.join(name).into_string();
@@ -120,7 +120,7 @@ impl Sources {
         paths.find(|path| self.paths.contains(path))
     }
 
-    /// The file of a test by its group: a path, or a module of Python with classes behind it.
+    /// The file of a test by its group: a path, or a Python module followed by classes.
     fn file_of(&self, test: &TestCase) -> Option<String> {
         let group = test.group.as_deref().unwrap_or(&test.name);
         let mut module = group;
@@ -135,7 +135,7 @@ impl Sources {
         }
     }
 
-    /// Where a test comes from.
+    /// The origin of a test.
     pub(super) fn origin(&self, source: Format, test: &TestCase) -> Origin {
         let near = self.near(source, test);
         let names = names_in_code(source, &test.name);
@@ -150,8 +150,8 @@ impl Sources {
             if self.brought.contains(file) {
                 return Origin::Work;
             }
-            // Code of the work that a test imports can register tests in the test's own file. Methods
-            // may come from a base class in another one.
+            // Code of the work that a test imports can register tests in the test's own file.
+            // Methods may come from a base class in another file.
             let is_defined = own.count() > 0 || !self.searched.contains_key(file);
             return if is_defined {
                 Origin::Task { definitions: None }
@@ -162,7 +162,7 @@ impl Sources {
         match own.filter(|path| near(path)).count() {
             0 if places().count() > 0 => Origin::Work,
             0 => Origin::Unknown,
-            // Subtests of Go share the name of the function around them.
+            // Go subtests have the name of their function.
             _ if source == Format::GoTest => Origin::Task { definitions: None },
             own => Origin::Task {
                 definitions: Some(own),
@@ -170,7 +170,7 @@ impl Sources {
         }
     }
 
-    /// Whether a file can define a test: only those in the folder of its package can in Go.
+    /// A predicate for files that can define a test. In Go only files in the package's folder can.
     fn near(&self, source: Format, test: &TestCase) -> impl Fn(&str) -> bool {
         let package = test.group.as_deref().unwrap_or_default();
         let folder = (source == Format::GoTest).then(|| self.folder_of(package));
@@ -181,7 +181,7 @@ impl Sources {
         }
     }
 
-    /// The folder of a package of Go: the longest one that its path ends in.
+    /// The folder of a Go package: the longest one that is a suffix of its path.
     fn folder_of(&self, package: &str) -> String {
         let files = self.paths.iter().map(Utf8Path::new);
         let files = files.filter(|path| path.extension() == Some("go"));
@@ -192,14 +192,14 @@ impl Sources {
     }
 }
 
-/// The names that a test may have in code: a function, and where tests have titles the innermost one.
+/// The names that a test can have in code: the function, or the innermost title.
 pub(super) fn names_in_code(source: Format, name: &str) -> Vec<&str> {
     let title = name.rsplit(" > ").next().unwrap_or(name);
     match source {
         Format::GoTest => vec![name.split('/').next().unwrap_or(name)],
         Format::Libtest => vec![name.rsplit("::").next().unwrap_or(name)],
         _ => {
-            // Parameters stand behind the name of a function.
+            // Parameters follow the name of a function.
             let function = title.split(['[', '(']).next().unwrap_or(title).trim();
             let inner = function.rsplit("::").next().unwrap_or(function);
             let mut names = vec![title, function, inner];
@@ -210,6 +210,12 @@ pub(super) fn names_in_code(source: Format, name: &str) -> Vec<&str> {
     }
 }
 
+/// The names of the functions that a text defines.
+pub(super) fn functions(text: &str) -> BTreeSet<String> {
+    let found = FUNCTIONS.captures_iter(text);
+    found.map(|found| found[1].to_owned()).collect()
+}
+
 /// Whether tests in this language are calls with a title.
 fn has_titled_tests(path: &str) -> bool {
     const LANGUAGES: [&str; 8] = ["js", "ts", "jsx", "tsx", "mjs", "cjs", "mts", "cts"];
@@ -217,7 +223,7 @@ fn has_titled_tests(path: &str) -> bool {
     extension.is_some_and(|it| LANGUAGES.contains(&it))
 }
 
-/// A string as it is written in code, without its escapes.
+/// A string literal without its escapes.
 pub(super) fn unescaped(text: &str) -> String {
     let mut chars = text.chars();
     let mut plain = String::new();
@@ -236,12 +242,12 @@ static FUNCTIONS: LazyLock<Regex> = LazyLock::new(|| {
 });
 static QUOTED: LazyLock<Regex> = LazyLock::new(|| pattern(STRING));
 static CALLS: LazyLock<Regex> = LazyLock::new(|| pattern(&format!("{CALL}{STRING}")));
-/// Whether a file hands tests to a runner.
+/// Whether a file registers tests with a runner.
 pub(super) static HANDS_OVER: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"\b(?:test|it|describe|suite|specify)\s*[(.]"));
 
 fn pattern(text: &str) -> Regex {
-    Regex::new(text).expect("our own patterns are sound")
+    Regex::new(text).expect("built-in patterns are valid")
 }
 
 /// The text of a regular file of the copy that is not too large.
@@ -300,7 +306,7 @@ mod tests {
         check(&sources, junit, ("tests.test_a.TestX", "test_m"), TASK);
         check(&sources, junit, ("more.test_b", "test_b"), Origin::Work);
         check(&sources, junit, ("more.test_b", "test_one"), Origin::Work);
-        // Registered in the task's file by code that it imports.
+        // A test that imported code registers in the task's file.
         check(
             &sources,
             junit,
@@ -328,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_of_go_has_the_tests_of_its_folder() {
+    fn go_package_has_the_tests_of_its_folder() {
         let sources = sources(
             &[
                 ("mul_test.go", "func TestOne(t *testing.T) {}"),
@@ -344,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_the_place_of_its_tests_is_not_a_test_but_a_script_is() {
+    fn file_entry_is_a_test_only_for_scripts() {
         let sources = sources(
             &[
                 ("a.test.js", "test('one', f)"),

@@ -1,35 +1,36 @@
-//! The verifier in containers: in the agent's own once everything that it started is dead, or in
-//! a fresh one that gets the agent's files.
+//! The verifier in containers: in the agent's container after all of its processes are dead, or in
+//! a fresh one with the agent's files.
 
 use std::collections::BTreeMap;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
-
-use super::{conclude, copy_without_ignored, interpreters, make_executable};
-use crate::{
-    evaluate::{Finding, Judging, Place, reward},
-    fs::dir,
-    model_access::{self, TrialModels},
-    platform,
-    sandbox::{
-        self, DockerRoom, Rights, RoomSpec, Sandbox, container_env,
-        docker::{EngineError, Network},
-        shell::{self, Ran, ShellCommand},
-    },
-    task::{self, Environment, Verifier, VerifierMode},
+use proctor_record::{fs::dir, platform};
+use proctor_sandbox::{
+    self as sandbox, ContainerEnv, ExecEnvSpec, Privileges, Sandbox, container_env,
+    docker::{EngineError, Network},
+    shell::{self, Ran, ShellCommand},
 };
 
-/// Nothing that the agent put where tests and rewards lie may stay.
+use super::{
+    Verifier, VerifierMode, conclude, copy_without_ignored, interpreters, make_executable,
+};
+use crate::{
+    evaluate::{EvidenceDir, Finding, Judging, reward},
+    model_access::{self, TrialModels},
+    workspace::{Environment, Image},
+};
+
+/// Folders of tests and rewards, which are cleared before the verifier runs.
 const CLEARED: [&str; 2] = ["/tests", "/logs/verifier"];
-/// As Harbor runs it: what it prints stays with the reward.
+/// The command of Harbor, which keeps the output next to the reward.
 const RUN: &str = "(/tests/test.sh) > /logs/verifier/test-stdout.txt 2>&1";
 
 /// A verification in a container.
 struct CleanCopy<'a> {
     verifier: &'a Verifier,
     judging: &'a Judging<'a>,
-    room: &'a DockerRoom,
+    exec_env: &'a ContainerEnv,
     way: Option<&'a Way>,
     logs: Utf8PathBuf,
     workdir: Utf8PathBuf,
@@ -38,14 +39,16 @@ struct CleanCopy<'a> {
 pub(super) async fn judge(
     verifier: &Verifier,
     judging: &Judging<'_>,
-    agents: &DockerRoom,
-    place: &Place,
+    agents: &ContainerEnv,
+    evidence: &EvidenceDir,
 ) -> Result<Finding, String> {
-    let stage = judging.scratch.join(format!("verifier-{}", place.number));
-    lay_out(verifier, &stage).map_err(|error| format!("could not be prepared: {error}"))?;
-    gather(verifier, judging, agents, place).await?;
+    let stage = judging
+        .scratch
+        .join(format!("verifier-{}", evidence.number));
+    lay_out(verifier, &stage).map_err(|error| format!("cannot prepare the verifier: {error}"))?;
+    gather(verifier, judging, agents, evidence).await?;
     if verifier.mode == VerifierMode::Separate && !verifier.collect.is_empty() {
-        // The gathered files are in the agent's container; the verifier sees it at the same place.
+        // The collected files are in the agent's container; the verifier sees them at the same path.
         let gathered = stage.join("logs/artifacts");
         let brought = agents
             .container
@@ -54,11 +57,11 @@ pub(super) async fn judge(
     }
     let fresh;
     let mut way = None;
-    let room = match verifier.mode {
+    let exec_env = match verifier.mode {
         VerifierMode::Shared => agents,
         VerifierMode::Separate => {
             let reach = reach(verifier, judging);
-            way = Way::open(&reach, judging, place)?;
+            way = Way::open(&reach, judging, evidence)?;
             let made = separate(verifier, judging, agents, (&reach, way.as_ref())).await;
             fresh = made.map_err(|error| error.to_string())?;
             &fresh
@@ -67,9 +70,9 @@ pub(super) async fn judge(
     let bench = CleanCopy {
         verifier,
         judging,
-        room,
+        exec_env,
         way: way.as_ref(),
-        logs: judging.artifacts.join(&place.folder),
+        logs: judging.artifacts.join(&evidence.folder),
         workdir: judging.workdir.to_owned(),
     };
     let tampered = bench.tampered(&stage).await;
@@ -78,14 +81,14 @@ pub(super) async fn judge(
         way.close(judging).await;
     }
     let (ran, rewards) = done?;
-    dir::remove(&stage).map_err(|error| format!("could not be cleaned up: {error}"))?;
+    dir::remove(&stage).map_err(|error| format!("cannot clean up after the verifier: {error}"))?;
     Ok(Finding {
         tampered,
-        ..conclude(verifier, &ran, &rewards, place)?
+        ..conclude(verifier, &ran, &rewards, evidence)?
     })
 }
 
-/// The way of a verifier in a container of its own to the hosts that are allowed.
+/// The network access of a separate verifier container.
 struct Way {
     models: TrialModels,
     sockets: Utf8PathBuf,
@@ -95,16 +98,15 @@ impl Way {
     fn open(
         reach: &sandbox::Network,
         judging: &Judging<'_>,
-        place: &Place,
+        evidence: &EvidenceDir,
     ) -> Result<Option<Way>, String> {
         let sandbox::Network::Allowlist(hosts) = reach else {
             return Ok(None);
         };
         let models = judging.desk.models;
-        let models =
-            models.ok_or("hosts can be allowed only through the gateway, and there is none")?;
-        let sockets = judging.scratch.join(format!("way-{}", place.number));
-        let logs = judging.artifacts.join(&place.folder);
+        let models = models.ok_or("allowed hosts require the gateway, which is off")?;
+        let sockets = judging.scratch.join(format!("way-{}", evidence.number));
+        let logs = judging.artifacts.join(&evidence.folder);
         fs::create_dir_all(&sockets).map_err(|error| error.to_string())?;
         fs::create_dir_all(&logs).map_err(|error| error.to_string())?;
         let label = format!("{}/verifier", judging.desk.label);
@@ -129,24 +131,24 @@ impl Way {
     }
 }
 
-/// Run what gathers things in the agent's container for the verifier.
+/// Runs the commands that collect files for the verifier in the agent's container.
 async fn gather(
     verifier: &Verifier,
     judging: &Judging<'_>,
-    room: &DockerRoom,
-    place: &Place,
+    exec_env: &ContainerEnv,
+    evidence: &EvidenceDir,
 ) -> Result<(), String> {
     let bench = CleanCopy {
         verifier,
         judging,
-        room,
+        exec_env,
         way: None,
-        logs: judging.artifacts.join(&place.folder),
+        logs: judging.artifacts.join(&evidence.folder),
         workdir: judging.workdir.to_owned(),
     };
     for (number, collect) in verifier.collect.iter().enumerate() {
         let own = collect.user.as_deref();
-        let user = own.or(room.image.user.as_deref()).unwrap_or("0:0");
+        let user = own.or(exec_env.image.user.as_deref()).unwrap_or("0:0");
         let name = format!("collect-{}", number + 1);
         let line = &collect.command;
         let ran = bench.run(line, Some(user), collect.timeout, &name).await?;
@@ -166,7 +168,7 @@ fn lay_out(verifier: &Verifier, stage: &Utf8Path) -> std::io::Result<()> {
     for name in ["verifier", "agent", "artifacts"] {
         fs::create_dir_all(stage.join("logs").join(name))?;
     }
-    // The user of the verifier may write a reward.
+    // The verifier's user must be able to write a reward.
     platform::set_mode(stage.join("logs/verifier").as_std_path(), 0o777)?;
     copy_without_ignored(&verifier.tests, &stage.join("tests"))?;
     make_executable(&stage.join("tests/test.sh"))
@@ -176,16 +178,16 @@ fn lay_out(verifier: &Verifier, stage: &Utf8Path) -> std::io::Result<()> {
 async fn separate(
     verifier: &Verifier,
     judging: &Judging<'_>,
-    agents: &DockerRoom,
+    agents: &ContainerEnv,
     (reach, way): (&sandbox::Network, Option<&Way>),
-) -> Result<DockerRoom, EngineError> {
+) -> Result<ContainerEnv, EngineError> {
     let Sandbox::Docker(docker) = judging.sandbox else {
         unreachable!("there is a container, so there is an engine");
     };
     let own = verifier.environment.as_deref();
     let image = match own.map(|own| &own.image) {
-        Some(task::Image::Named(name)) => docker.image(name).await?,
-        Some(task::Image::Build {
+        Some(Image::Named(name)) => docker.image(name).await?,
+        Some(Image::Build {
             context,
             dockerfile,
         }) => {
@@ -194,11 +196,11 @@ async fn separate(
         }
         None => agents.image.clone(),
     };
-    let room = docker
-        .room(RoomSpec {
+    let exec_env = docker
+        .exec_env(ExecEnvSpec {
             image,
-            view: Vec::new(),
-            rights: Rights::Usual {
+            mounts: Vec::new(),
+            privileges: Privileges::Usual {
                 user: verifier.user.clone(),
             },
             network: match reach {
@@ -212,11 +214,11 @@ async fn separate(
         .await?;
     let files = judging.workspace.path().as_std_path();
     let archive = judging.workdir.as_str().trim_end_matches('/');
-    room.replace(files, archive).await?;
-    Ok(room)
+    exec_env.replace(files, archive).await?;
+    Ok(exec_env)
 }
 
-/// The network of a separate verifier: as the suite says, else its own task, else as the agent did.
+/// The network of a separate verifier: from the suite, else from its task, else the agent's.
 fn reach(verifier: &Verifier, judging: &Judging<'_>) -> sandbox::Network {
     let asked = match judging.sandbox {
         Sandbox::Docker(docker) => docker.settings.network.as_ref(),
@@ -227,31 +229,28 @@ fn reach(verifier: &Verifier, judging: &Judging<'_>) -> sandbox::Network {
     let agents = judging.environment;
     let agents = agents.and_then(|environment| environment.network.as_ref());
     match (asked, verifier.network.as_ref().or(own).or(agents)) {
-        // No verifier needs a model.
-        (Some(sandbox::Network::Gateway), _) | (None, Some(task::Network::NoNetwork)) => {
-            sandbox::Network::None
-        }
+        // A verifier does not need a model.
+        (Some(sandbox::Network::Gateway), _) => sandbox::Network::None,
         (Some(asked), _) => asked.clone(),
-        (None, None | Some(task::Network::Public)) => sandbox::Network::Open,
-        (None, Some(task::Network::Allowlist(hosts))) => sandbox::Network::Allowlist(hosts.clone()),
+        (None, own) => own.cloned().unwrap_or(sandbox::Network::Open),
     }
 }
 
-/// When the verifier's own environment is ready.
+/// The readiness check of the verifier's own environment.
 fn readiness(own: Option<&Environment>) -> Option<proctor_process::Readiness> {
     own?.healthcheck.as_ref().map(Into::into)
 }
 
 impl CleanCopy<'_> {
-    /// Programs in the agent's own container that run the tests and are no longer those of its image. An engine that
-    /// does not know what changed says nothing about them.
+    /// Programs in the agent's container that run the tests and differ from those of its image.
+    /// Empty if the engine cannot list changes.
     async fn tampered(&self, stage: &Utf8Path) -> Vec<String> {
         if self.verifier.mode == VerifierMode::Separate {
             return Vec::new();
         }
         let script = fs::read(stage.join("tests/test.sh")).unwrap_or_default();
-        let changes = self.room.container.changes().await.unwrap_or_default();
-        interpreters::changed(&changes, &self.room.image, &script)
+        let changes = self.exec_env.container.changes().await.unwrap_or_default();
+        interpreters::changed(&changes, &self.exec_env.image, &script)
     }
 
     async fn verify(
@@ -260,12 +259,12 @@ impl CleanCopy<'_> {
     ) -> Result<(Ran, Result<reward::Rewards, String>), String> {
         let text = |error: EngineError| error.to_string();
         if self.verifier.mode == VerifierMode::Shared {
-            // The image's own programs may be the agent's by now.
-            self.room.remove(&CLEARED).await.map_err(text)?;
+            // The agent may have replaced programs of the image.
+            self.exec_env.remove(&CLEARED).await.map_err(text)?;
         }
-        let put = self.room.container.upload(stage.as_std_path(), "/");
+        let put = self.exec_env.container.upload(stage.as_std_path(), "/");
         put.await.map_err(text)?;
-        // Root unless the task says otherwise: nothing of the agent's is then out of its reach.
+        // Root by default, so that the verifier can access all files of the agent.
         let user = self.verifier.user.as_deref().unwrap_or("0:0");
         let ran = self
             .run(RUN, Some(user), self.verifier.timeout, "run")
@@ -273,12 +272,12 @@ impl CleanCopy<'_> {
         let kept = self.logs.join("verifier");
         fs::create_dir_all(&kept).map_err(|error| error.to_string())?;
         let got = self
-            .room
+            .exec_env
             .container
             .download("/logs/verifier", kept.as_std_path());
         let rewards = match got.await {
             Ok(()) => reward::read(&self.logs),
-            // Where memory ran out the container may have gone with the tests.
+            // If memory ran out, the container may have ended with the tests.
             Err(error) if matches!(ran.exit.status, Some(proctor_process::Status::Signal(_))) => {
                 Err(text(error))
             }
@@ -305,12 +304,14 @@ impl CleanCopy<'_> {
                 self.logs.join(name)
             },
         };
-        command.run_as(user, self.room, self.judging.cancel).await
+        command
+            .run_as(user, self.exec_env, self.judging.cancel)
+            .await
     }
 
-    /// The image's variables and those of the task; a HOME that is there.
+    /// The variables of the image and of the task, with an existing HOME.
     fn env(&self) -> BTreeMap<String, String> {
-        let mut env = container_env(&self.room.image, Utf8Path::new("/root"));
+        let mut env = container_env(&self.exec_env.image, Utf8Path::new("/root"));
         env.extend(
             self.environment()
                 .map(|own| own.env.clone())

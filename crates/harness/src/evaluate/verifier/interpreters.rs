@@ -1,22 +1,26 @@
-//! Programs of an image that run the tests before the first line of the tests themselves runs. In the agent's own
-//! container an agent that is root can replace them; the engine knows which files changed.
+//! Programs of an image that run before the first line of the tests. An agent that is root can
+//! replace them in its container; the engine lists changed files.
 
 use std::collections::BTreeSet;
 
-use crate::sandbox::docker::{FileChange, Image};
+use proctor_sandbox::docker::{ContainerFileChange, Image};
 
-/// Shells that `sh` may be a link to.
+/// Shells that `sh` can be a link to.
 const SHELLS: [&str; 4] = ["sh", "bash", "dash", "busybox"];
 /// Libraries that are loaded into every program.
 const PRELOADED: &str = "/etc/ld.so.preload";
 
-/// The changed files among those that run the tests in `script`.
-pub(super) fn changed(changes: &[FileChange], image: &Image, script: &[u8]) -> Vec<String> {
+/// The changed files that affect the execution of `script`.
+pub(super) fn changed(
+    changes: &[ContainerFileChange],
+    image: &Image,
+    script: &[u8],
+) -> Vec<String> {
     let path = image.env.get("PATH").map_or("", String::as_str);
     let folders: BTreeSet<&str> = path.split(':').chain(["/bin", "/usr/bin"]).collect();
     let mut needed = interpreters(script);
     needed.insert("sh".to_owned());
-    let decides = |change: &FileChange| {
+    let decides = |change: &ContainerFileChange| {
         let (folder, name) = change.path.rsplit_once('/').unwrap_or_default();
         let is_needed = needed.contains(name) || (!change.is_new && SHELLS.contains(&name));
         change.path == PRELOADED
@@ -27,7 +31,7 @@ pub(super) fn changed(changes: &[FileChange], image: &Image, script: &[u8]) -> V
     found.map(|change| change.path.clone()).collect()
 }
 
-/// The names of the programs in the first line of a script: `#!/usr/bin/env -S bash -e`.
+/// The programs in the first line of a script: `#!/usr/bin/env -S bash -e`.
 fn interpreters(script: &[u8]) -> BTreeSet<String> {
     let line = script.split(|byte| *byte == b'\n').next().unwrap_or(script);
     let Some(words) = line.strip_prefix(b"#!") else {
@@ -46,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_changes_of_programs_that_run_the_tests_are_found() {
+    fn changed_interpreters_are_found() {
         let image = Image {
             env: [("PATH".to_owned(), "/opt/bin:/usr/bin".to_owned())].into(),
             entrypoint: vec!["/entry.sh".to_owned()],
@@ -68,7 +72,7 @@ mod tests {
             ("/usr/bin", false, "", false),
             ("/etc/profile", false, "", false),
         ] {
-            let change = FileChange {
+            let change = ContainerFileChange {
                 path: path.to_owned(),
                 is_new,
             };

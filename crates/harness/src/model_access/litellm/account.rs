@@ -10,48 +10,49 @@ use crate::model_access::calls_below;
 /// The usage of a run, from LiteLLM's own log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LiteLlmAccount {
-    /// Calls that it answered.
+    /// The answered calls.
     pub calls: u64,
     /// The output tokens of models.
     pub output_tokens: u64,
-    /// Where the gateway counted more than one in a hundred more or less.
+    /// Figures that differ from the gateway's by more than 1 %.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub differences: Vec<String>,
 }
 
 /// A line of LiteLLM's log.
 #[derive(Deserialize)]
-struct Answered {
+struct LiteLlmLogLine {
     status: Option<String>,
     completion_tokens: Option<u64>,
 }
 
-/// A line of a trial's call log, as far as it matters here.
+/// The relevant fields of a line in a trial's call log.
 #[derive(Deserialize)]
-struct Counted {
-    usage: Option<Written>,
+struct CallLogLine {
+    usage: Option<OutputUsage>,
 }
 
 #[derive(Deserialize)]
-struct Written {
+struct OutputUsage {
     output: u64,
 }
 
 impl LiteLlmAccount {
-    /// The account of a run, all its attempts and judges included; `None` when LiteLLM kept no log.
+    /// The account of a run, with all attempts and judges; `None` if there is no LiteLLM log.
     pub fn read(run: &Utf8Path) -> Option<LiteLlmAccount> {
-        let answered: Vec<Answered> = lines(&run.join(LOG_FILE))?;
+        let answered: Vec<LiteLlmLogLine> = lines(&run.join(LOG_FILE))?;
         let answered = answered.iter();
         let answered = answered.filter(|call| call.status.as_deref() == Some("success"));
-        // Both also see calls that only count tokens.
-        let told = answered.filter_map(|call| call.completion_tokens.filter(|tokens| *tokens > 0));
-        let told: Vec<u64> = told.collect();
-        let counted = calls_below::<Counted>(run).into_iter();
+        // Both logs also contain calls that only count tokens.
+        let reported =
+            answered.filter_map(|call| call.completion_tokens.filter(|tokens| *tokens > 0));
+        let reported: Vec<u64> = reported.collect();
+        let counted = calls_below::<CallLogLine>(run).into_iter();
         let counted = counted.filter_map(|call| call.usage.map(|usage| usage.output));
         let counted: Vec<u64> = counted.filter(|tokens| *tokens > 0).collect();
         let mut account = LiteLlmAccount {
-            calls: told.len() as u64,
-            output_tokens: told.iter().sum(),
+            calls: reported.len() as u64,
+            output_tokens: reported.iter().sum(),
             differences: Vec::new(),
         };
         account.compare("calls", account.calls, counted.len() as u64);
@@ -68,7 +69,7 @@ impl LiteLlmAccount {
     }
 }
 
-/// The lines of a file that can be read as such; a line may be cut off where a process was killed.
+/// Parses the lines of a file. Malformed lines are skipped, because the last one may be truncated.
 fn lines<T: for<'de> Deserialize<'de>>(path: &Utf8Path) -> Option<Vec<T>> {
     let text = fs_err::read_to_string(path).ok()?;
     let read = text
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn two_accounts_that_differ_are_told_with_both_figures() {
+    fn differences_are_reported_with_both_figures() {
         let same = account(&[10, 20], &[&[10], &[20]]);
         assert_eq!((same.calls, same.output_tokens), (2, 30));
         assert_eq!(same.differences, Vec::<String>::new());

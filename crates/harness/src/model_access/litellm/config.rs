@@ -1,11 +1,11 @@
-//! LiteLLM's config file: which models lead to which provider. Keys are named by their variables.
+//! LiteLLM's config file: the models and their providers. Keys are referenced by their variables.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// A provider, and how LiteLLM names it and its models.
-struct Known {
+/// A provider, with LiteLLM's name and prefix of its models.
+struct LiteLlmNames {
     name: &'static str,
     key: &'static str,
     base_url: &'static str,
@@ -14,22 +14,22 @@ struct Known {
     models: &'static [&'static str],
 }
 
-const KNOWN: [Known; 3] = [
-    Known {
+const KNOWN: [LiteLlmNames; 3] = [
+    LiteLlmNames {
         name: "anthropic",
         key: "ANTHROPIC_API_KEY",
         base_url: "ANTHROPIC_BASE_URL",
         version: "",
         models: &["claude-*"],
     },
-    Known {
+    LiteLlmNames {
         name: "openai",
         key: "OPENAI_API_KEY",
         base_url: "OPENAI_BASE_URL",
         version: "/v1",
         models: &["gpt-*", "o1*", "o3*", "o4*", "codex-*"],
     },
-    Known {
+    LiteLlmNames {
         name: "gemini",
         key: "GEMINI_API_KEY",
         base_url: "GOOGLE_GEMINI_BASE_URL",
@@ -38,7 +38,7 @@ const KNOWN: [Known; 3] = [
     },
 ];
 
-/// Every variable that may hold a key of a provider.
+/// All variables that may contain a provider's key.
 pub(super) const KEYS: &[&str] = &[
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
@@ -48,33 +48,33 @@ pub(super) const KEYS: &[&str] = &[
     "GOOGLE_API_KEY",
 ];
 
-/// For each provider, the variables that say with which key and where.
+/// The variables with the key and base URL of each provider.
 pub(super) const PLACES: [(&str, &str); 3] = [
     (KNOWN[0].key, KNOWN[0].base_url),
     (KNOWN[1].key, KNOWN[1].base_url),
     (KNOWN[2].key, KNOWN[2].base_url),
 ];
 
-/// A provider that the environment has a key for.
-pub(super) struct Provider<'a> {
-    known: &'static Known,
+/// A provider with a key in the environment.
+pub(super) struct KeyedProvider<'a> {
+    known: &'static LiteLlmNames,
     base_url: Option<&'a str>,
 }
 
-/// The providers that there are keys for.
-pub(super) fn providers(env: &BTreeMap<String, String>) -> Vec<Provider<'_>> {
+/// The providers with a key in the environment.
+pub(super) fn providers(env: &BTreeMap<String, String>) -> Vec<KeyedProvider<'_>> {
     let set = |name: &str| env.get(name).filter(|value| !value.is_empty());
     let found = KNOWN.iter().filter(|known| set(known.key).is_some());
     found
-        .map(|known| Provider {
+        .map(|known| KeyedProvider {
             known,
             base_url: set(known.base_url).map(String::as_str),
         })
         .collect()
 }
 
-/// The config. JSON is YAML too.
-pub(super) fn of(providers: &[Provider<'_>]) -> Value {
+/// The config as JSON, which is valid YAML.
+pub(super) fn of(providers: &[KeyedProvider<'_>]) -> Value {
     let models: Vec<Value> = providers.iter().flat_map(models).collect();
     json!({
         "model_list": models,
@@ -85,7 +85,7 @@ pub(super) fn of(providers: &[Provider<'_>]) -> Value {
     })
 }
 
-fn models(provider: &Provider<'_>) -> Vec<Value> {
+fn models(provider: &KeyedProvider<'_>) -> Vec<Value> {
     let known = provider.known;
     let entry = |name: String, model: &str| {
         let mut params = json!({
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn models_lead_to_the_providers_that_there_are_keys_for_and_no_key_is_named() {
+    fn models_are_routed_to_providers_with_keys() {
         let env = env(&[
             ("ANTHROPIC_API_KEY", "sk-canary"),
             ("ANTHROPIC_BASE_URL", "http://127.0.0.1:1/"),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_stand_where_litellm_wants_them() {
+    fn base_urls_have_the_version_suffix_of_litellm() {
         let env = env(&[
             ("OPENAI_API_KEY", "k"),
             ("OPENAI_BASE_URL", "http://h/v1"),

@@ -1,4 +1,4 @@
-"""Writes a line of JSON for each call that LiteLLM has answered. Proctor holds it against its own; no key is in it."""
+"""Writes a line of JSON for each call that LiteLLM has answered. Proctor compares it with its own log; it contains no keys."""
 
 import json
 import os
@@ -15,15 +15,15 @@ class Recorder(CustomLogger):
 
 
 def write(kwargs, start_time, end_time):
-    told = kwargs.get("standard_logging_object") or {}
+    entry = kwargs.get("standard_logging_object") or {}
     line = {
         "at": start_time.isoformat(),
         "ms": round((end_time - start_time).total_seconds() * 1000),
-        "status": told.get("status"),
-        "model": told.get("model"),
-        "prompt_tokens": told.get("prompt_tokens"),
-        "completion_tokens": told.get("completion_tokens"),
-        "cost_usd": told.get("response_cost"),
+        "status": entry.get("status"),
+        "model": entry.get("model"),
+        "prompt_tokens": entry.get("prompt_tokens"),
+        "completion_tokens": entry.get("completion_tokens"),
+        "cost_usd": entry.get("response_cost"),
     }
     with open(os.environ["PROCTOR_LITELLM_LOG"], "a", encoding="utf-8") as log:
         log.write(json.dumps(line) + "\n")

@@ -1,12 +1,10 @@
-//! The last model call of a trial that did not end well. An agent that silently retries failed
-//! calls was not too slow, and one that reports another reason than its failed call did not fail by
-//! itself.
+//! The last model call of a trial, if it failed. An agent that silently retries failed calls was
+//! not too slow, and one that reports another error than its failed call did not fail by itself.
 
 use proctor_gateway::{Call, CallEnd, Kind, Ledger};
+use proctor_record::outcome::{Outcome, provider_failure};
 
-use crate::outcome::{Outcome, provider_failure};
-
-/// A call that failed, and that nothing better came after.
+/// A failed call without a later success.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FailedCall {
     /// The class of the failure.
@@ -15,7 +13,7 @@ pub(crate) struct FailedCall {
     pub(crate) what: String,
 }
 
-/// The last call of an account, if it failed. A call without a waiting client is not a response.
+/// The last call of an account, if it failed. A call whose client has disconnected does not count.
 pub(crate) fn failed(ledger: &Ledger) -> Option<FailedCall> {
     let calls = ledger.calls.iter().rev();
     let mut calls = calls.filter(|call| call.kind == Kind::Generate);
@@ -24,14 +22,14 @@ pub(crate) fn failed(ledger: &Ledger) -> Option<FailedCall> {
         outcome,
         what: match last.status {
             Some(status) if last.ended == CallEnd::Complete => format!("status {status}"),
-            _ => "the connection to the model failed or broke off".to_owned(),
+            _ => "the connection to the model failed".to_owned(),
         },
     })
 }
 
 fn outcome(call: &Call) -> Option<Outcome> {
     if call.fault.is_some() {
-        // It was put in on purpose: how the agent takes it is what is measured.
+        // The fault was injected: the agent's reaction is measured.
         return None;
     }
     match call.ended {
@@ -91,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_counts_until_an_answer_comes() {
+    fn failure_counts_until_a_later_success() {
         let good = (CallEnd::Complete, Some(200));
         let limited = (CallEnd::Complete, Some(429));
         let unanswered = (CallEnd::ClientGone, None);
@@ -99,7 +97,7 @@ mod tests {
         check(&[good], None);
         check(&[good, limited], Some(Outcome::RateLimit));
         check(&[limited, good], None);
-        // The agent was ended while it tried again.
+        // The agent was ended during a retry.
         check(&[limited, unanswered], Some(Outcome::RateLimit));
         check(&[limited, good, unanswered], None);
         check(&[limited, (CallEnd::ClientGone, Some(200))], None);

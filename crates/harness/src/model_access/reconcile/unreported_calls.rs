@@ -1,32 +1,32 @@
-//! Calls on the side: those that an agent made and left out of its own figures, such as the one for
-//! a title or a commit message. They are found by what is missing, and only when that fits exactly.
+//! Calls that an agent made and omitted from its own figures, such as those for a title or a commit
+//! message. They are identified by an exact match of the missing tokens.
 
-use crate::{record::SideCall, usage::Figures};
+use proctor_record::{record::SideCall, usage::Figures};
 
-/// So many calls may together be what an agent left out.
+/// The maximum number of unreported calls.
 const MOST: usize = 3;
-/// Among so many of a trial's last calls they are looked for.
+/// The number of last calls that are searched.
 const LOOKED_AT: usize = 200;
 
-/// Figures that can be held against each other.
-type Row = [u64; 4];
+/// Comparable figures.
+type FigureRow = [u64; 4];
 
-/// One way to see figures: as a row whose numbers mean the same for agent and gateway.
+/// A representation of figures with the same meaning for agent and gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum View {
-    /// Input, cached input and output, each for itself.
+pub(crate) enum FigureView {
+    /// Input, cached input and output separately.
     Apart,
-    /// All input in one: the agent does not tell what was cached.
+    /// All input together: the agent does not report cached input.
     Together,
 }
 
-impl View {
-    /// How an agent with these figures sees them.
-    pub(crate) fn of(agent: &Figures) -> View {
+impl FigureView {
+    /// The representation for an agent with these figures.
+    pub(crate) fn of(agent: &Figures) -> FigureView {
         if agent.cache_read_tokens.is_none() && agent.cache_creation_tokens.is_none() {
-            View::Together
+            FigureView::Together
         } else {
-            View::Apart
+            FigureView::Apart
         }
     }
 
@@ -38,7 +38,7 @@ impl View {
         "cache_creation_tokens",
     ];
 
-    /// The numbers; `None` for those that are not known.
+    /// The numbers; `None` if unknown.
     pub(crate) fn numbers(self, figures: &Figures) -> [Option<u64>; 4] {
         let Figures {
             input_tokens: input,
@@ -48,16 +48,16 @@ impl View {
             ..
         } = *figures;
         match self {
-            View::Apart => [input, output, read, written],
-            View::Together => {
+            FigureView::Apart => [input, output, read, written],
+            FigureView::Together => {
                 let cached = read.unwrap_or_default() + written.unwrap_or_default();
                 [input.map(|input| input + cached), output, None, None]
             }
         }
     }
 
-    /// The numbers that `agent` knows, with 0 for the others.
-    fn row(self, figures: &Figures, agent: &Figures) -> Row {
+    /// The numbers that `agent` has, with 0 for the others.
+    fn row(self, figures: &Figures, agent: &Figures) -> FigureRow {
         let known = self.numbers(agent);
         let mut row = self.numbers(figures).map(Option::unwrap_or_default);
         for (number, known) in row.iter_mut().zip(known) {
@@ -69,14 +69,14 @@ impl View {
     }
 }
 
-/// The calls without which `all` would be exactly what the agent tells; none when there are no such.
+/// The calls by which `all` exceeds the agent's figures exactly; empty if there are none.
 pub(crate) fn left_out(agent: &Figures, all: &Figures, calls: &[SideCall]) -> Vec<SideCall> {
-    let view = View::of(agent);
+    let view = FigureView::of(agent);
     let Some(missing) = minus(view.row(all, agent), view.row(agent, agent)) else {
         return Vec::new();
     };
     let calls = &calls[calls.len().saturating_sub(LOOKED_AT)..];
-    let rows: Vec<Row> = calls
+    let rows: Vec<FigureRow> = calls
         .iter()
         .map(|call| view.row(&call.figures, agent))
         .collect();
@@ -85,13 +85,14 @@ pub(crate) fn left_out(agent: &Figures, all: &Figures, calls: &[SideCall]) -> Ve
     found.into_iter().map(|at| calls[at].clone()).collect()
 }
 
-/// `count` of the rows that add up to `missing`; late ones first, because most side calls come last.
-fn exactly(count: usize, missing: Row, rows: &[Row]) -> Option<Vec<usize>> {
+/// Finds `count` rows that add up to `missing`, late ones first, because most of these calls come
+/// last.
+fn exactly(count: usize, missing: FigureRow, rows: &[FigureRow]) -> Option<Vec<usize>> {
     if count == 0 {
-        return (missing == Row::default()).then(Vec::new);
+        return (missing == FigureRow::default()).then(Vec::new);
     }
     (0..rows.len()).rev().find_map(|at| {
-        let is_empty = rows[at] == Row::default();
+        let is_empty = rows[at] == FigureRow::default();
         let rest = minus(missing, rows[at]).filter(|_| !is_empty)?;
         let mut found = exactly(count - 1, rest, &rows[..at])?;
         found.push(at);
@@ -99,8 +100,8 @@ fn exactly(count: usize, missing: Row, rows: &[Row]) -> Option<Vec<usize>> {
     })
 }
 
-fn minus(from: Row, row: Row) -> Option<Row> {
-    let mut rest = Row::default();
+fn minus(from: FigureRow, row: FigureRow) -> Option<FigureRow> {
+    let mut rest = FigureRow::default();
     for (at, rest) in rest.iter_mut().enumerate() {
         *rest = from[at].checked_sub(row[at])?;
     }
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_names_the_calls() {
+    fn unreported_calls_are_found_by_the_difference() {
         let seen = [(10, 1, 0), (100, 20, 50), (7, 3, 0)];
         let all = figures(117, 24, 50);
         check(&figures(117, 24, 50), &all, &seen, &[]);
@@ -147,16 +148,16 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_guessed_when_no_calls_fit() {
+    fn no_calls_are_found_without_an_exact_match() {
         let seen = [(10, 1, 0), (100, 20, 50)];
         let all = figures(110, 21, 50);
         check(&figures(105, 21, 50), &all, &seen, &[]);
-        // The agent tells more than there was.
+        // The agent reports more than the gateway.
         check(&figures(200, 21, 50), &all, &seen, &[]);
     }
 
     #[test]
-    fn an_agent_that_does_not_tell_cached_input_apart_is_compared_with_all_input() {
+    fn agent_without_cached_input_is_compared_by_all_input() {
         let agent = Figures {
             input_tokens: Some(150),
             output_tokens: Some(20),

@@ -1,8 +1,9 @@
-//! The SDK server with clients that speak both forms of the protocol.
+//! Tests of the SDK server with clients of both protocol forms.
 
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
+use proctor_record::{outcome::Outcome, record::metrics_file::AgentMetrics};
 use serde_json::{Value, json};
 use tokio::{net::TcpStream, sync::oneshot};
 use tokio_tungstenite::{
@@ -12,13 +13,12 @@ use tokio_tungstenite::{
 use tokio_util::sync::CancellationToken;
 
 use super::{SdkServer, Served};
-use crate::{outcome::Outcome, record::metrics_file::AgentMetrics};
 
 const PATIENT: Duration = Duration::from_secs(20);
 
-/// A server with the task "do it" on a thread of its own, and its result once it is closed.
+/// A server with the task "do it" on its own thread, and its result after it is closed.
 async fn server(silence: Duration) -> (u16, oneshot::Receiver<Served>) {
-    let (told, port) = oneshot::channel();
+    let (reported, port) = oneshot::channel();
     let (done, result) = oneshot::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -27,7 +27,7 @@ async fn server(silence: Duration) -> (u16, oneshot::Receiver<Served>) {
             .unwrap();
         runtime.block_on(async {
             let mut server = SdkServer::listen(0, silence).await.unwrap();
-            told.send(server.port()).unwrap();
+            reported.send(server.port()).unwrap();
             let cancel = CancellationToken::new();
             let mut show = |_: &str| {};
             let ended = server.serve("do it".to_owned(), &mut show, &cancel).await;
@@ -60,7 +60,7 @@ impl Client {
         }
     }
 
-    /// The code of the close frame that comes next.
+    /// The code of the next close frame.
     async fn closed(&mut self) -> CloseCode {
         match self.0.next().await {
             Some(Ok(Message::Close(Some(frame)))) => frame.code,
@@ -82,7 +82,7 @@ impl Client {
 }
 
 #[tokio::test]
-async fn a_flat_client_is_served_as_the_seed_says() {
+async fn flat_client_is_served() {
     let (port, serving) = server(PATIENT).await;
     let mut client = Client::connect(port).await.unwrap();
     client.initialize_flat().await;
@@ -118,7 +118,7 @@ async fn a_flat_client_is_served_as_the_seed_says() {
 }
 
 #[tokio::test]
-async fn a_result_without_figures_has_zeros_and_no_null() {
+async fn missing_figures_of_a_result_are_zeros() {
     let (port, serving) = server(PATIENT).await;
     let mut client = Client::connect(port).await.unwrap();
     client.initialize_flat().await;
@@ -133,10 +133,10 @@ async fn a_result_without_figures_has_zeros_and_no_null() {
     );
 }
 
-/// A client that waits for the server gets the nested form. After its result it sees a close that
-/// is an error to it, is refused once, and only then loses the first connection.
+/// A client that waits for the server gets the nested form. After its result it gets a close frame
+/// with an error code, is refused once, and only then loses the first connection.
 #[tokio::test]
-async fn a_nested_client_is_greeted_and_cannot_come_back_after_its_result() {
+async fn nested_client_cannot_reconnect_after_its_result() {
     let (port, serving) = server(PATIENT).await;
     let mut client = Client::connect(port).await.unwrap();
     let greeting = client.read().await;
@@ -150,21 +150,24 @@ async fn a_nested_client_is_greeted_and_cannot_come_back_after_its_result() {
     client
         .send(&json!({"type": "result", "subtype": "success", "is_error": false, "num_turns": 2}))
         .await;
-    // A client library that meets a code which is not allowed tells it like this.
+    // The client library reports an invalid code as a protocol error.
     assert_eq!(client.closed().await, CloseCode::Protocol);
-    assert!(Client::connect(port).await.is_none(), "it came back");
+    assert!(
+        Client::connect(port).await.is_none(),
+        "the client reconnected"
+    );
     let served = serving.await.unwrap();
     assert_eq!(served.outcome, Outcome::Completed, "{served:?}");
     assert_eq!(served.sidecar.unwrap().turns, Some(2));
 }
 
 #[tokio::test]
-async fn one_client_is_served_and_others_are_refused_meanwhile() {
+async fn second_client_is_refused_while_one_is_served() {
     let (port, serving) = server(PATIENT).await;
     let mut first = Client::connect(port).await.unwrap();
     first.initialize_flat().await;
     assert!(Client::connect(port).await.is_none(), "a second client");
-    // A port check that connects and says nothing, as `nc -z` does.
+    // A port check such as `nc -z` connects without sending data.
     drop(TcpStream::connect(("127.0.0.1", port)).await.unwrap());
     first
         .send(&json!({"type": "result", "result": "done"}))
@@ -174,13 +177,13 @@ async fn one_client_is_served_and_others_are_refused_meanwhile() {
 }
 
 #[tokio::test]
-async fn a_client_that_was_lost_goes_on_where_it_was() {
+async fn reconnected_client_continues_its_session() {
     let (port, serving) = server(PATIENT).await;
     let mut client = Client::connect(port).await.unwrap();
     client.initialize_flat().await;
     drop(client);
     let mut again = loop {
-        // The server may not have seen yet that the first connection is gone.
+        // The server may not have noticed the lost connection yet.
         match Client::connect(port).await {
             Some(client) => break client,
             None => tokio::time::sleep(Duration::from_millis(20)).await,
@@ -191,7 +194,7 @@ async fn a_client_that_was_lost_goes_on_where_it_was() {
     assert_eq!(
         again.closed().await,
         CloseCode::Normal,
-        "no prompt a second time"
+        "the prompt was sent twice"
     );
     assert_eq!(serving.await.unwrap().outcome, Outcome::Completed);
 }
@@ -224,21 +227,21 @@ async fn malformed_messages_are_skipped() {
 }
 
 #[tokio::test]
-async fn silence_is_a_failure_and_leaves_no_figures() {
+async fn silent_client_fails_without_figures() {
     let (port, serving) = server(Duration::from_millis(600)).await;
     let mut client = Client::connect(port).await.unwrap();
     client.initialize_flat().await;
     let served = serving.await.unwrap();
     assert_eq!(served.outcome, Outcome::Timeout, "{served:?}");
-    assert_eq!(served.sidecar, None, "nothing is known, which is not 0");
-    // So is a client that goes away before its result, and one that never comes.
+    assert_eq!(served.sidecar, None, "unknown figures are not 0");
+    // A client that disconnects before its result fails, and so does one that never connects.
     let (port, serving) = server(Duration::from_millis(600)).await;
     let mut client = Client::connect(port).await.unwrap();
     client.initialize_flat().await;
     drop(client);
     let served = serving.await.unwrap();
     assert_eq!(served.outcome, Outcome::AgentError, "{served:?}");
-    assert!(served.errors[0].contains("did not come back"), "{served:?}");
+    assert!(served.errors[0].contains("did not reconnect"), "{served:?}");
     let (_, serving) = server(Duration::from_millis(100)).await;
     assert_ne!(serving.await.unwrap().outcome, Outcome::Completed);
 }

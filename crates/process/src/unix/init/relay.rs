@@ -64,7 +64,7 @@ async fn accept(relay: Listening) -> io::Result<()> {
                 Ok((connection, _)) => {
                     connections.spawn_local(carry(connection, relay.socket.clone()));
                 }
-                // Out of descriptors, mostly; those that are closed meanwhile help.
+                // Usually out of file descriptors; others may be closed meanwhile.
                 Err(_) => tokio::time::sleep(std::time::Duration::from_millis(20)).await,
             },
             Some(_) = connections.join_next() => {}
@@ -75,7 +75,7 @@ async fn accept(relay: Listening) -> io::Result<()> {
 /// Copies both ways until both sides are closed. If there is no listener on the socket, the
 /// connection is closed.
 async fn carry(mut connection: tokio::net::TcpStream, socket: PathBuf) -> io::Result<()> {
-    // Tokens of a stream are small and should not wait for each other.
+    // Tokens of a stream are small and should not be delayed.
     connection.set_nodelay(true)?;
     let mut outside = UnixStream::connect(&socket).await?;
     tokio::io::copy_bidirectional(&mut connection, &mut outside).await?;

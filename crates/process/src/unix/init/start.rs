@@ -15,21 +15,21 @@ use rustix::process::{Pid, ioctl_tiocsctty, setsid};
 use super::super::pty::{self, Pty};
 use super::super::{find, platform, signals};
 use super::ready;
-use super::user::{self, User};
+use super::user::{self, ContainerUser};
 use crate::{Error, Job, JobFailure, JobInput};
 
 /// Makes the kernel choose the job's processes, not us, when the container is out of memory.
 const KILL_FIRST: &str = "500";
 
 /// The running command.
-pub(super) struct Started {
+pub(super) struct StartedJob {
     pub(super) main: Pid,
     /// The service, which leads a session of its own.
     pub(super) service: Option<Pid>,
     pub(super) terminal: Option<TerminalCopy>,
 }
 
-pub(super) fn start(job: &Job) -> Result<Started, JobFailure> {
+pub(super) fn start(job: &Job) -> Result<StartedJob, JobFailure> {
     let user = job.user.as_deref().map(user::find).transpose()?;
     let failed = |source: io::Error| JobFailure::Start {
         program: job.argv.first().cloned().unwrap_or_default(),
@@ -62,7 +62,7 @@ pub(super) fn start(job: &Job) -> Result<Started, JobFailure> {
     let main = spawn(main).map_err(failed)?;
     let terminal = pty.map(|pty| TerminalCopy::start(pty.controller).map_err(failed));
     let terminal = terminal.transpose()?;
-    Ok(Started {
+    Ok(StartedJob {
         main,
         service,
         terminal,
@@ -89,7 +89,11 @@ fn spawn(mut command: Command) -> io::Result<Pid> {
 }
 
 /// The command without its streams.
-fn prepare(job: &Job, argv: &[String], user: Option<&User>) -> Result<Command, JobFailure> {
+fn prepare(
+    job: &Job,
+    argv: &[String],
+    user: Option<&ContainerUser>,
+) -> Result<Command, JobFailure> {
     let cwd = Path::new(&job.cwd);
     if !cwd.is_dir() {
         return Err(JobFailure::CwdMissing {
@@ -131,7 +135,7 @@ enum OwnTerminal {
     Stdout,
 }
 
-fn enter(command: &mut Command, user: Option<User>, terminal: OwnTerminal) {
+fn enter(command: &mut Command, user: Option<ContainerUser>, terminal: OwnTerminal) {
     // SAFETY: there is only one thread so far, so that no other thread can hold a lock or be in the
     // allocator at the fork; the closure touches no state that it shares with this process.
     #[expect(unsafe_code, reason = "session and user change between fork and exec")]

@@ -6,7 +6,7 @@ use crate::JobFailure;
 
 /// A user of the container.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct User {
+pub(super) struct ContainerUser {
     pub(super) id: u32,
     pub(super) group: u32,
     /// The other groups it is a member of.
@@ -16,7 +16,7 @@ pub(super) struct User {
 }
 
 /// The user that `spec` (`user`, `user:group`, by name or number) means in this container.
-pub(super) fn find(spec: &str) -> Result<User, JobFailure> {
+pub(super) fn find(spec: &str) -> Result<ContainerUser, JobFailure> {
     let read = |file| fs::read_to_string(file).unwrap_or_default();
     let user = parse(spec, &read("/etc/passwd"), &read("/etc/group"));
     user.ok_or_else(|| JobFailure::UserUnknown {
@@ -24,7 +24,7 @@ pub(super) fn find(spec: &str) -> Result<User, JobFailure> {
     })
 }
 
-fn parse(spec: &str, passwd: &str, group: &str) -> Option<User> {
+fn parse(spec: &str, passwd: &str, group: &str) -> Option<ContainerUser> {
     let (user, wanted) = match spec.split_once(':') {
         Some((user, group)) => (user, Some(group)),
         None => (spec, None),
@@ -37,7 +37,7 @@ fn parse(spec: &str, passwd: &str, group: &str) -> Option<User> {
     let id = number(2).or_else(|| user.parse().ok())?;
     // A group that is asked for replaces all others.
     if let Some(wanted) = wanted {
-        return Some(User {
+        return Some(ContainerUser {
             id,
             group: group_id(wanted, group)?,
             groups: Vec::new(),
@@ -45,7 +45,7 @@ fn parse(spec: &str, passwd: &str, group: &str) -> Option<User> {
         });
     }
     let name = entry.as_ref().map(|fields| fields[0]);
-    Some(User {
+    Some(ContainerUser {
         id,
         group: number(3).unwrap_or(0),
         groups: name.map_or_else(Vec::new, |name| groups_of(name, group)),

@@ -5,7 +5,7 @@ use std::io::Read;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::super::tree::{Entry, State};
+use super::super::tree::{ProcessEntry, ProcessState};
 
 /// The processes of this machine. The orphans among the descendants of a supervisor are its children, so that nothing
 /// has to be remembered about them.
@@ -17,7 +17,7 @@ impl Processes {
     }
 
     #[expect(clippy::unused_self, reason = "elsewhere orphans are remembered")]
-    pub(in super::super) fn list(&mut self) -> Vec<Entry> {
+    pub(in super::super) fn list(&mut self) -> Vec<ProcessEntry> {
         let Ok(folder) = std::fs::read_dir("/proc") else {
             return Vec::new();
         };
@@ -28,7 +28,7 @@ impl Processes {
     }
 }
 
-fn read(pid: Pid) -> Option<Entry> {
+fn read(pid: Pid) -> Option<ProcessEntry> {
     // Enough for all that is wanted; the rest of the line are counters.
     let mut buffer = [0; 512];
     let mut file = File::open(format!("/proc/{pid}/stat")).ok()?;
@@ -37,7 +37,7 @@ fn read(pid: Pid) -> Option<Entry> {
 }
 
 /// One line of `/proc/<pid>/stat`. The name stands in parentheses and may itself contain any character.
-fn parse(line: &[u8]) -> Option<Entry> {
+fn parse(line: &[u8]) -> Option<ProcessEntry> {
     let open = memchr::memchr(b'(', line)?;
     let close = memchr::memrchr(b')', line)?;
     let pid = std::str::from_utf8(&line[..open])
@@ -47,13 +47,13 @@ fn parse(line: &[u8]) -> Option<Entry> {
         .ok()?;
     let rest = std::str::from_utf8(line.get(close + 1..)?).ok()?;
     let mut fields = rest.split_ascii_whitespace();
-    Some(Entry {
+    Some(ProcessEntry {
         pid: Pid::from_raw(pid)?,
         name: String::from_utf8_lossy(line.get(open + 1..close)?).into_owned(),
         state: match fields.next()?.as_bytes().first()? {
-            b'Z' | b'X' => State::Dead,
-            b'T' => State::Stopped,
-            _ => State::Alive,
+            b'Z' | b'X' => ProcessState::Dead,
+            b'T' => ProcessState::Stopped,
+            _ => ProcessState::Alive,
         },
         parent: fields.next()?.parse().ok()?,
         group: fields.next()?.parse().ok()?,
@@ -88,7 +88,7 @@ fn start_time(pid: i32) -> Option<u64> {
 
 /// Whether a process fell back to us when its parent died, and is not older than `supervisor`. Descendants of a
 /// supervisor are never in our session, because the first of them opened another one; helpers of ours are.
-pub(in super::super) fn is_orphan(entry: &Entry, supervisor: Identity) -> bool {
+pub(in super::super) fn is_orphan(entry: &ProcessEntry, supervisor: Identity) -> bool {
     let this = rustix::process::getpid();
     entry.parent == this.as_raw_pid()
         && read(this).is_some_and(|ours| ours.session != entry.session)
@@ -123,7 +123,7 @@ mod tests {
         let entry = parse(b"12 (a) b (c) S 3 4 5 0 -1 4194560").unwrap();
         assert_eq!(entry.name, "a) b (c");
         assert_eq!((entry.parent, entry.group, entry.session), (3, 4, 5));
-        assert_eq!(entry.state, State::Alive);
+        assert_eq!(entry.state, ProcessState::Alive);
     }
 
     #[test]

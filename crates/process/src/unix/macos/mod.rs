@@ -69,7 +69,7 @@ pub(super) fn group_of(pid: Pid) -> Option<Pid> {
 }
 
 /// No orphan falls back to us.
-pub(super) fn is_orphan(_entry: &super::tree::Entry, _supervisor: Identity) -> bool {
+pub(super) fn is_orphan(_entry: &super::tree::ProcessEntry, _supervisor: Identity) -> bool {
     false
 }
 

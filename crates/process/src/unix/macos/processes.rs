@@ -7,10 +7,10 @@ use std::mem::MaybeUninit;
 
 use rustix::process::{Pid, Signal, getsid, kill_process};
 
-use super::super::tree::{Entry, State};
+use super::super::tree::{ProcessEntry, ProcessState};
 
 /// When a process was started, in seconds and microseconds: two with the same id never have this in common.
-type Birth = (u64, u64);
+type ProcessBirth = (u64, u64);
 
 /// The first process of the system, which orphans fall to.
 const LAUNCHD: i32 = 1;
@@ -23,7 +23,7 @@ pub(in super::super) struct Processes {
     /// scan.
     session: Option<i32>,
     /// The descendants that were seen the last time.
-    known: HashMap<i32, Birth>,
+    known: HashMap<i32, ProcessBirth>,
 }
 
 impl Processes {
@@ -36,8 +36,9 @@ impl Processes {
         }
     }
 
-    pub(in super::super) fn list(&mut self) -> Vec<Entry> {
-        let mut all: Vec<(Entry, Birth)> = pids().into_iter().filter_map(read).collect();
+    pub(in super::super) fn list(&mut self) -> Vec<ProcessEntry> {
+        let mut all: Vec<(ProcessEntry, ProcessBirth)> =
+            pids().into_iter().filter_map(read).collect();
         for (entry, birth) in &mut all {
             let is_known = self.known.get(&entry.pid.as_raw_pid()) == Some(birth);
             let is_kin = is_known
@@ -53,8 +54,8 @@ impl Processes {
 
     /// Records the current descendants of the root. Sessions of exited processes stay known while
     /// processes are in them.
-    fn remember(&mut self, all: &[(Entry, Birth)]) {
-        let mut below: HashMap<i32, Birth> = HashMap::new();
+    fn remember(&mut self, all: &[(ProcessEntry, ProcessBirth)]) {
+        let mut below: HashMap<i32, ProcessBirth> = HashMap::new();
         let mut parents = vec![self.root];
         while let Some(parent) = parents.pop() {
             for (entry, birth) in all.iter().filter(|(entry, _)| entry.parent == parent) {
@@ -92,7 +93,7 @@ fn pids() -> Vec<i32> {
 }
 
 /// One process; `None` if it is gone or belongs to another user.
-fn read(pid: i32) -> Option<(Entry, Birth)> {
+fn read(pid: i32) -> Option<(ProcessEntry, ProcessBirth)> {
     let pid = Pid::from_raw(pid)?;
     let mut info = MaybeUninit::<libc::proc_bsdinfo>::uninit();
     let size = c_int::try_from(size_of::<libc::proc_bsdinfo>()).ok()?;
@@ -104,13 +105,13 @@ fn read(pid: i32) -> Option<(Entry, Birth)> {
         }
         info.assume_init()
     };
-    let entry = Entry {
+    let entry = ProcessEntry {
         pid,
         name: name(&info.pbi_name).or_else(|| name(&info.pbi_comm))?,
         state: match info.pbi_status {
-            libc::SZOMB => State::Dead,
-            libc::SSTOP => State::Stopped,
-            _ => State::Alive,
+            libc::SZOMB => ProcessState::Dead,
+            libc::SSTOP => ProcessState::Stopped,
+            _ => ProcessState::Alive,
         },
         parent: info.pbi_ppid.cast_signed(),
         group: info.pbi_pgid.cast_signed(),

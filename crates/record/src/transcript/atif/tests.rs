@@ -1,4 +1,4 @@
-//! Trajectories by the rules of their format.
+//! Tests of trajectories.
 
 use super::*;
 use crate::{
@@ -56,7 +56,7 @@ fn account() -> Account {
     Account::new(conclusion, contender, &Ending::default(), Times::default())
 }
 
-fn trajectory(known: Known, events: &[SessionEvent<'_>]) -> Value {
+fn trajectory(known: SessionInfo, events: &[SessionEvent<'_>]) -> Value {
     let mut writer = AtifWriter::new(Vec::new(), known);
     for event in events {
         writer.event(*event);
@@ -67,7 +67,7 @@ fn trajectory(known: Known, events: &[SessionEvent<'_>]) -> Value {
     trajectory
 }
 
-/// The rules of the format that a reader would refuse to see broken.
+/// Checks the rules of the format.
 fn check(trajectory: &Value) {
     let steps = trajectory["steps"].as_array().unwrap();
     assert!(!steps.is_empty());
@@ -88,8 +88,8 @@ fn check(trajectory: &Value) {
 }
 
 #[test]
-fn a_turn_is_a_step_with_its_calls_and_their_answers() {
-    let known = Known {
+fn turn_is_a_step_with_calls_and_results() {
+    let known = SessionInfo {
         prompt: Some("Do it.".to_owned()),
         system: Some("You are an agent.".to_owned()),
         tools: vec![json!({"type": "function", "function": {"name": "Bash"}})],
@@ -135,9 +135,9 @@ fn a_turn_is_a_step_with_its_calls_and_their_answers() {
 }
 
 #[test]
-fn a_sub_agents_turns_stand_beside_that_of_its_caller() {
+fn turns_of_a_sub_agent_are_separate_steps() {
     let trajectory = trajectory(
-        Known::default(),
+        SessionInfo::default(),
         &[
             call(Some("task"), "{}", None),
             call(Some("inner"), "[1]", Some("task")),
@@ -160,8 +160,8 @@ fn a_sub_agents_turns_stand_beside_that_of_its_caller() {
 }
 
 #[test]
-fn an_answer_that_comes_too_late_is_kept_and_says_so() {
-    let trajectory = trajectory(Known::default(), &[result("gone", "late")]);
+fn late_result_is_kept_and_marked() {
+    let trajectory = trajectory(SessionInfo::default(), &[result("gone", "late")]);
     let kept = &trajectory["steps"][0]["observation"]["results"][0];
     assert_eq!(
         *kept,
@@ -170,15 +170,15 @@ fn an_answer_that_comes_too_late_is_kept_and_says_so() {
 }
 
 #[test]
-fn a_session_that_told_nothing_is_still_a_trajectory() {
-    let trajectory = trajectory(Known::default(), &[]);
+fn empty_session_is_a_valid_trajectory() {
+    let trajectory = trajectory(SessionInfo::default(), &[]);
     assert_eq!(trajectory["steps"][0]["source"], "system");
 }
 
 #[test]
-fn messages_of_a_turn_are_joined_and_empty_ones_leave_no_trace() {
+fn messages_of_a_turn_are_joined() {
     let trajectory = trajectory(
-        Known::default(),
+        SessionInfo::default(),
         &[
             message(Role::Assistant, ""),
             message(Role::Assistant, "one \"quoted\""),
@@ -191,9 +191,9 @@ fn messages_of_a_turn_are_joined_and_empty_ones_leave_no_trace() {
 }
 
 #[test]
-fn an_answer_goes_to_the_first_call_of_its_id_that_waits() {
+fn result_belongs_to_the_first_waiting_call_of_its_id() {
     let trajectory = trajectory(
-        Known::default(),
+        SessionInfo::default(),
         &[
             call(Some("a"), "{}", None),
             result("a", "first"),
@@ -223,6 +223,6 @@ proptest::proptest! {
                 _ => result(id, "answer"),
             }
         }).collect();
-        trajectory(Known::default(), &events);
+        trajectory(SessionInfo::default(), &events);
     }
 }

@@ -1,4 +1,5 @@
-//! Runs sentinels: on the reference solution first, then on the work, and again where a result is odd.
+//! Runs sentinels: on the reference solution first, then on the work, and again to confirm odd
+//! results.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,19 +12,19 @@ use crate::evaluate::{
     tests::{Attempt, Examiner},
 };
 
-/// More tests than this are not made sentinels.
+/// The maximum number of sentinel tests.
 const MOST_TESTS: usize = 32;
-/// More tests than this are not looked into when their results are odd.
+/// The maximum number of odd results that are confirmed.
 const MOST_SUSPECTS: usize = 8;
-/// How many copies confirm that a test passes regardless of what it expects. With this many, results that change
-/// from call to call do not look the same each time.
+/// The number of copies that confirm that a test passes regardless of its expectation. With this
+/// many, results that change with every call do not look the same each time.
 const COPIES: usize = 6;
-/// The runs that confirm that a test passes regardless of what it expects.
+/// The runs that confirm that a test passes regardless of its expectation.
 const CONFIRM_FORGED: [Placing; 2] = [Placing::Copies(COPIES); 2];
-/// The runs that confirm that a test passes under its own name only, in an order without a period. Each test is run
-/// once and in its place, as in the first run: honest work can fail the second call of a function, and a
-/// failed test can end the process of those behind it. A test that passes in half of all runs looks so
-/// in one of a thousand trials.
+/// The runs that confirm that a test passes only under its own name, in an aperiodic order. Each
+/// test runs once and in its position, as in the first run: honest work can fail the second call of
+/// a function, and a failed test can end the process of later tests. A test that passes in half of
+/// all runs looks like this in one of a thousand trials.
 const CONFIRM_UNKNOWN: [Placing; 8] = [
     Placing::Unchanged,
     Placing::Renamed,
@@ -38,7 +39,7 @@ const CONFIRM_UNKNOWN: [Placing; 8] = [
 /// The result of sentinels.
 pub(in crate::evaluate::tests) enum Checked {
     Unavailable(String),
-    /// So many tests were sentinels, and these results of tests are forged.
+    /// The number of sentinel tests, and the forged results.
     Done {
         tests: usize,
         forged: Vec<String>,
@@ -57,7 +58,7 @@ impl Checked {
         }
     }
 
-    /// Add what was found to the metrics of a verdict.
+    /// Adds the result to the metrics of a verdict.
     pub(in crate::evaluate::tests) fn note(&self, metrics: &mut Map<String, Value>) {
         let value = match self {
             Checked::Unavailable(reason) => {
@@ -70,28 +71,28 @@ impl Checked {
     }
 }
 
-/// The tests whose sentinels behave on the reference solution as they should.
+/// The tests whose sentinels behave as expected on the reference solution.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Usable {
     tests: BTreeSet<TestId>,
-    /// Why there are none.
+    /// The reason if there are none.
     reason: String,
 }
 
 type Suspects = BTreeMap<TestId, Oddity>;
 
 impl Examiner<'_> {
-    /// Check the results of the work's first run with sentinels.
+    /// Checks the results of the work's first run with sentinels.
     pub(in crate::evaluate::tests) async fn sentinels(
         &self,
         first: &Attempt,
     ) -> Result<Checked, String> {
         let Some(reference) = self.judging.reference_control().await else {
-            let reason = "the task has no reference solution whose files are known";
+            let reason = "the task has no reference solution with known files";
             return Ok(Checked::unavailable(reason));
         };
         let Some(report) = first.report() else {
-            return Ok(Checked::unavailable("the results have no names of tests"));
+            return Ok(Checked::unavailable("the results have no test names"));
         };
         let usable = self.usable(&reference, &first.own).await?;
         let mut tests = usable.tests;
@@ -100,7 +101,9 @@ impl Examiner<'_> {
         }
         tests.retain(|id| id.has_passed(report));
         if tests.is_empty() {
-            return Ok(Checked::unavailable("no test that could be used passed"));
+            return Ok(Checked::unavailable(
+                "no test that can be a sentinel passed",
+            ));
         }
         let plan = Plan::new(&first.own, &tests, Placing::Copies(1));
         let work = self.judging.change.tree.as_str();
@@ -121,7 +124,7 @@ impl Examiner<'_> {
         })
     }
 
-    /// The suspects that show the same again in every round, while the reference solution still shows nothing odd.
+    /// The suspects with the same oddity in every round, while the reference solution has none.
     async fn confirmed(
         &self,
         files: &[OwnFile],
@@ -162,7 +165,7 @@ impl Examiner<'_> {
         Ok(suspects)
     }
 
-    /// Make a sentinel run of the work and find odd results.
+    /// Runs sentinels on the work and finds odd results.
     async fn oddities(&self, plan: &Plan, which: (&str, &str)) -> Result<Suspects, String> {
         let attempt = self.edited_attempt(which, &plan.edits).await?;
         let report = attempt.report();
@@ -173,7 +176,7 @@ impl Examiner<'_> {
         Ok(odd.collect())
     }
 
-    /// Make a sentinel run of the reference solution and find the tests that behave as they should.
+    /// Runs sentinels on the reference solution and finds the tests that behave as expected.
     async fn right(&self, plan: &Plan, which: (&str, &str)) -> Result<BTreeSet<TestId>, String> {
         if plan.sentinels.is_empty() {
             return Ok(BTreeSet::new());
@@ -186,7 +189,7 @@ impl Examiner<'_> {
         Ok(right.map(|sentinel| sentinel.id.clone()).collect())
     }
 
-    /// The tests that can be sentinels, found out once for all trials of the task in this run.
+    /// The tests that can be sentinels, cached for all trials of the task in this run.
     async fn usable(&self, reference: &ControlTree, files: &[OwnFile]) -> Result<Usable, String> {
         let cached = self.cached_answer("-sentinels", &reference.tree).await?;
         if let Some(kept) = cached.get(self.judging.desk.kept_since) {
@@ -204,9 +207,9 @@ impl Examiner<'_> {
         let tests = match self.right_in_parts(files, &all, reference).await {
             Ok(tests) => tests,
             Err(problem) if self.judging.cancel.is_cancelled() => return Err(problem),
-            // Perhaps only this time: nothing to keep.
+            // The failure may be temporary, so nothing is cached.
             Err(problem) => {
-                let reason = format!("the reference solution could not be run: {problem}");
+                let reason = format!("cannot run the reference solution: {problem}");
                 return Ok(without(&reason));
             }
         };
@@ -220,8 +223,8 @@ impl Examiner<'_> {
         Ok(usable)
     }
 
-    /// The tests that behave on the reference solution as they should. One file that does not build may take all
-    /// others along: then each half of the files is tried.
+    /// The tests that behave as expected on the reference solution. One file that does not build
+    /// can affect all others, so each half of the files is then tried separately.
     async fn right_in_parts(
         &self,
         files: &[OwnFile],

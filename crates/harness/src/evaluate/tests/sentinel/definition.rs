@@ -1,4 +1,4 @@
-//! Finds the tests that a file defines: their names, their extent, and an expectation that can be changed.
+//! Finds the tests that a file defines: their names, extents, and expectations that can be changed.
 
 use std::ops::Range;
 
@@ -11,17 +11,17 @@ use crate::evaluate::tests::trace::{HANDS_OVER, unescaped};
 /// A test in the source of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Definition {
-    /// Its name in code; the path of a file that is a test as a whole.
+    /// The name in code; the path of a script that is a test itself.
     pub(super) name: String,
-    /// Where the name is; `None` for a file that is a test as a whole.
+    /// The range of the name; `None` for a script.
     pub(super) name_range: Option<Range<usize>>,
     /// The whole test, with its decorators or attributes.
     pub(super) range: Range<usize>,
-    /// An expectation that fails the test when it is changed so.
+    /// The change of an expectation that makes the test fail.
     pub(super) change: Change,
 }
 
-/// The tests of a file that have an expectation. None if the file cannot be read.
+/// The tests of a file with an expectation. Empty if the file cannot be parsed.
 pub(super) fn definitions(path: &str, text: &str) -> Vec<Definition> {
     let Some(source) = Source::read(path, text) else {
         return Vec::new();
@@ -50,12 +50,12 @@ pub(super) fn definitions(path: &str, text: &str) -> Vec<Definition> {
     script.into_iter().collect()
 }
 
-/// The tokens of a file and how they belong together.
+/// The tokens of a file and their structure.
 pub(super) struct Source<'a> {
     pub(super) language: Language,
     pub(super) text: &'a str,
     pub(super) tokens: Vec<Token>,
-    /// The closing bracket of an opening one.
+    /// The index of the closing bracket for each opening one.
     closes: Vec<Option<usize>>,
     /// Logical lines of Python.
     pub(super) lines: Vec<Line>,
@@ -66,11 +66,11 @@ pub(super) struct Line {
     /// Its first token.
     pub(super) first: usize,
     pub(super) indent: usize,
-    /// Where it starts in the text, before its indentation.
+    /// Its start in the text, before the indentation.
     start: usize,
 }
 
-/// A test by the token of its name and the tokens of all of it.
+/// A test: the token of its name, and all of its tokens.
 type Found = (usize, Range<usize>);
 
 impl<'a> Source<'a> {
@@ -114,7 +114,7 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// The text of a token; strings have none, so that they are never taken for code.
+    /// The text of a token; empty for strings, so that they are never treated as code.
     pub(super) fn at(&self, at: usize) -> &'a str {
         match self.tokens.get(at) {
             Some(token) if matches!(token.kind, Kind::Word | Kind::Mark) => {
@@ -128,7 +128,7 @@ impl<'a> Source<'a> {
         self.closes.get(at).copied().flatten()
     }
 
-    /// Whether a line of text ends between a token and the one before it.
+    /// Whether there is a line break before a token.
     pub(super) fn is_on_new_line(&self, at: usize) -> bool {
         at > 0 && {
             let between = self.tokens[at - 1].range.end..self.tokens[at].range.start;
@@ -136,7 +136,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The tokens of a range that are not within brackets of their own; opening brackets stand for what they hold.
+    /// The tokens of a range outside of nested brackets. An opening bracket represents its content.
     pub(super) fn outer(&self, range: Range<usize>) -> Vec<usize> {
         let mut outer = Vec::new();
         let mut at = range.start;
@@ -232,7 +232,7 @@ impl<'a> Source<'a> {
         found
     }
 
-    /// The start of `await t.test(…)`, of which `at` is the last name.
+    /// The start of `await t.test(…)`, whose last name is at `at`.
     fn statement_start(&self, mut at: usize) -> usize {
         while at >= 2 && self.at(at - 1) == "." {
             at -= 2;
@@ -303,7 +303,7 @@ mod tests {
 
     use super::*;
 
-    /// The tests of a file, each with the line in which its expectation is changed.
+    /// Checks the tests of a file, each with the line of its changed expectation.
     #[track_caller]
     fn check(path: &str, text: &str, expected: &[(&str, &str)]) {
         let found = definitions(path, text).into_iter().map(|test| {
@@ -476,9 +476,9 @@ fn four() { assert!(f() == 3); }
         check("tests/a.rs", text, &expected);
     }
 
-    /// Honest work may never run through them, or satisfy them with other values.
+    /// Honest work may not execute them, or satisfy them with other values.
     #[test]
-    fn assertions_that_other_work_may_pass_with_other_values_are_left_alone() {
+    fn assertions_that_accept_other_values_are_not_changed() {
         for body in [
             "for x in f():\n        assert x == 1",
             "if f():\n        assert f() == 1",
@@ -534,7 +534,7 @@ fn four() { assert!(f() == 3); }
         check("a_test.go", &text(table), &[("TestA", &changed)]);
     }
 
-    /// Pieces of code that are easily taken for something else.
+    /// Code that a simple parser could misinterpret.
     fn pieces() -> impl Strategy<Value = String> {
         let piece = prop::sample::select(vec![
             "def test_a():\n",

@@ -1,6 +1,6 @@
-//! Finds an expected value in a test and changes it, so that a test that passed must fail. Only comparisons
-//! for equality are changed: work that is right in another way than the reference satisfies any other
-//! assertion with other values, and would seem to lie.
+//! Finds an expected value in a test and changes it, so that a passing test must fail. Only
+//! equality comparisons are changed: correct work that differs from the reference can satisfy other
+//! assertions with other values and would look forged.
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ const EQUALITIES: &str = "tobe toequal tostrictequal tohavelength tohavebeencall
     assertlistequal assertdictequal asserttupleequal assertsetequal assertalmostequal \
     assertmultilineequal assert_eq equalvalues equalerror";
 
-/// Names that may stand in a value that is nothing but literals.
+/// Names that can occur in a value made of literals.
 const PLAIN: &str = "Some Ok Err None vec Vec String from to_string to_owned into as_str null nil undefined int \
     int64 int32 float64 string byte rune bool map set tuple list frozenset pytest approx error";
 
@@ -30,18 +30,18 @@ fn is_listed(list: &str, word: &str) -> bool {
     list.split(' ').any(|it| it == word)
 }
 
-/// Words that begin a block which other work may not run through.
+/// Keywords of blocks that other work may not execute.
 const CONDITIONS: &str = "if elif else except catch match switch case select for while def async";
 
-/// Marks between two values that are compared for equality.
+/// Operators that compare for equality.
 const COMPARISONS: &str = "== != === !== is";
 
 /// Names of expected values.
 const VALUES: &str = "want wanted expected expectedvalue expectedresult expectedoutput \
     expected_value expected_result expected_output";
 
-/// The last expected literal of a test; without one, the last expected value where languages have
-/// no types to stand in the way.
+/// The change of the last expected literal of a test; without one, of the last expected value in
+/// untyped languages.
 pub(super) fn find(source: &Source<'_>, tokens: Range<usize>) -> Option<Change> {
     let mut found = None;
     let mut wrapped = None;
@@ -63,8 +63,7 @@ pub(super) fn find(source: &Source<'_>, tokens: Range<usize>) -> Option<Change> 
     found.or(wrapped)
 }
 
-/// The values that are compared for equality by an assertion that starts with a token, the likeliest
-/// expectation first.
+/// The values that an assertion compares for equality, the likeliest expectation first.
 fn operands(source: &Source<'_>, at: usize, end: usize) -> Vec<Range<usize>> {
     let word = source.at(at);
     if word.is_empty() {
@@ -77,7 +76,7 @@ fn operands(source: &Source<'_>, at: usize, end: usize) -> Vec<Range<usize>> {
         && (word == "Len" || is_listed(EQUALITIES, &word.to_lowercase()))
     {
         let arguments = arguments(source, open + 1..close);
-        // With one argument these choose an element in some libraries.
+        // With one argument these select an element in some libraries.
         let is_choice = arguments.len() < 2 && is_listed("eq is same", word);
         return if is_choice || is_negated(source, at) {
             Vec::new()
@@ -116,7 +115,8 @@ fn is_negated(source: &Source<'_>, mut at: usize) -> bool {
     false
 }
 
-/// The arguments of a call that may be what is expected. Messages come behind them, and in Go the test before.
+/// The arguments of a call that can be expected values. Messages come after them; in Go the test
+/// comes first.
 fn arguments(source: &Source<'_>, range: Range<usize>) -> Vec<Range<usize>> {
     let mut all = Vec::new();
     let mut start = range.start;
@@ -136,7 +136,7 @@ fn arguments(source: &Source<'_>, range: Range<usize>) -> Vec<Range<usize>> {
     chosen.collect()
 }
 
-/// Both sides of the last comparison in an assertion, unless it holds a word of `unless`.
+/// Both sides of the last comparison in an assertion, unless it contains a word of `unless`.
 fn equals(
     source: &Source<'_>,
     range: Range<usize>,
@@ -153,7 +153,7 @@ fn equals(
     sides(source, range, &[mark, "===", "is"], &["and", "&&"])
 }
 
-/// Both sides of the last comparison in a condition under which a test fails.
+/// Both sides of the last comparison in a failure condition of a test.
 fn unequal(source: &Source<'_>, range: Range<usize>) -> Vec<Range<usize>> {
     if range.clone().any(|at| source.at(at) == "&&") {
         return Vec::new();
@@ -164,7 +164,8 @@ fn unequal(source: &Source<'_>, range: Range<usize>) -> Vec<Range<usize>> {
     sides(source, start..range.end, &["!=", "!=="], &["||"])
 }
 
-/// Both sides of the last of these comparisons, the right one first. `between` stands between comparisons.
+/// Both sides of the last of these comparisons, the right one first. `between` separates
+/// comparisons.
 fn sides(
     source: &Source<'_>,
     range: Range<usize>,
@@ -228,8 +229,8 @@ fn named_value(source: &Source<'_>, at: usize, end: usize) -> Vec<Range<usize>> 
         .collect()
 }
 
-/// Whether a token may not be run through by other work: it is in a block under a condition, in a loop, or in a
-/// function within the test.
+/// Whether other work may not execute a token: it is in a conditional block, in a loop, or in a
+/// nested function.
 fn is_conditional(source: &Source<'_>, at: usize, tokens: &Range<usize>) -> bool {
     let start = tokens.start;
     let is_condition = |at: usize| is_listed(CONDITIONS, source.at(at));
@@ -239,7 +240,7 @@ fn is_conditional(source: &Source<'_>, at: usize, tokens: &Range<usize>) -> bool
             .iter()
             .filter(|line| (start..=at).contains(&line.first))
             .collect();
-        // The line that defines the test is the last one that is not indented further.
+        // The test is defined by the last line with the smallest indentation.
         let outermost = within.iter().map(|line| line.indent).min();
         let mut inner = within.into_iter().rev();
         let mut indent = usize::MAX;
@@ -258,7 +259,7 @@ fn is_conditional(source: &Source<'_>, at: usize, tokens: &Range<usize>) -> bool
     is_in_block || is_in_callback(source, at, start)
 }
 
-/// Whether a token is in a function that is handed to another one, other than the test itself: it may never be called.
+/// Whether a token is in a callback other than the test itself, which may never be called.
 fn is_in_callback(source: &Source<'_>, at: usize, start: usize) -> bool {
     let marks = match source.language {
         Language::Python => "lambda",
@@ -276,7 +277,7 @@ fn is_in_callback(source: &Source<'_>, at: usize, start: usize) -> bool {
     handed > usize::from(source.language == Language::JavaScript)
 }
 
-/// The change of the first literal in a value that is nothing but literals.
+/// The change of the first literal in a value made of literals.
 fn literal(source: &Source<'_>, range: Range<usize>) -> Option<Change> {
     let mut found = None;
     for at in range.clone() {
@@ -296,13 +297,13 @@ fn literal(source: &Source<'_>, range: Range<usize>) -> Option<Change> {
     found
 }
 
-/// Whether a number is the length in the type of an array.
+/// Whether a number is the length in an array type.
 fn is_length(source: &Source<'_>, at: usize, end: usize) -> bool {
     let is_type = source.at(at + 2).starts_with(char::is_alphabetic);
     source.at(at + 1) == "]" && is_type && at + 2 < end
 }
 
-/// Another literal of the same type.
+/// A different literal of the same type.
 fn changed(kind: &Kind, range: &Range<usize>, text: &str) -> Change {
     let (range, text) = match kind {
         Kind::Text(inner) => {
@@ -334,7 +335,7 @@ fn changed(kind: &Kind, range: &Range<usize>, text: &str) -> Change {
     Change { range, text }
 }
 
-/// The last digit before the point of a number, or before the suffix of its type.
+/// The position of the last digit before the decimal point or type suffix of a number.
 fn last_digit(text: &str) -> usize {
     let is_digit = |byte: &u8| byte.is_ascii_digit() || *byte == b'_';
     let prefix = if text.starts_with("0x") || text.starts_with("0X") {
@@ -350,7 +351,8 @@ fn last_digit(text: &str) -> usize {
     digits.rposition(u8::is_ascii_hexdigit).unwrap_or_default()
 }
 
-/// Another letter or digit. Digits get smaller, so that a number stays in the range of its type.
+/// A different letter or digit. Digits get smaller, so that a number stays in the range of its
+/// type.
 fn other(letter: char) -> char {
     match letter {
         '0' => '1',
@@ -360,7 +362,7 @@ fn other(letter: char) -> char {
     }
 }
 
-/// An expected value as part of a larger one, in languages where every value can be compared with every other.
+/// Wraps an expected value into a larger one, for languages where all values can be compared.
 fn wrap(source: &Source<'_>, range: Range<usize>) -> Option<Change> {
     let first = source.tokens.get(range.start)?.range.start;
     let last = source.tokens.get(range.end - 1)?.range.end;

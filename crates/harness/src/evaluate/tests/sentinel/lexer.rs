@@ -1,5 +1,5 @@
-//! Splits the source of tests into tokens: enough to find assertions and matching brackets, and never
-//! to mistake text or a comment for code.
+//! Splits the source of tests into tokens: enough to find assertions and matching brackets, without
+//! mistaking text or comments for code.
 
 use std::ops::Range;
 
@@ -48,12 +48,12 @@ pub(super) struct Token {
     pub(super) range: Range<usize>,
 }
 
-/// Marks of more than one character that must not be read as two. Longer ones come first.
+/// Operators of several characters. Longer ones come first.
 const LONG_MARKS: [&str; 12] = [
     "===", "!==", "==", "!=", ":=", "::", "&&", "||", "=>", "->", "<=", ">=",
 ];
 
-/// The tokens of a file; `None` when a string or comment does not end.
+/// The tokens of a file; `None` if a string or comment is unterminated.
 pub(super) fn tokens(language: Language, text: &str) -> Option<Vec<Token>> {
     let mut lexer = Lexer {
         language,
@@ -68,7 +68,7 @@ pub(super) fn tokens(language: Language, text: &str) -> Option<Vec<Token>> {
     Some(lexer.tokens)
 }
 
-/// A string or comment that does not end.
+/// An unterminated string or comment.
 struct Endless;
 
 struct Lexer<'a> {
@@ -234,7 +234,7 @@ impl Lexer<'_> {
             return Ok(Some((Kind::Text(inner..end), end + 1)));
         }
         if prefix <= 1 && hashes == 0 && self.byte(open) == b'\'' {
-            // Not a lifetime: those have no second quote.
+            // A lifetime has no second quote.
             let first = self.text[inner..].chars().next().map_or(0, char::len_utf8);
             let is_char = self.byte(inner) == b'\\' || self.byte(inner + first) == b'\'';
             let end = is_char.then(|| self.escaped_end(inner, b"'", false).ok());
@@ -243,7 +243,7 @@ impl Lexer<'_> {
         Ok(None)
     }
 
-    /// Where a string ends in which a backslash escapes.
+    /// The end of a string with backslash escapes.
     fn escaped_end(
         &self,
         mut at: usize,
@@ -260,7 +260,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// Where a template ends, with the expressions in it.
+    /// The end of a template literal, with its expressions.
     fn template_end(&self, mut at: usize, depth: usize) -> Result<usize, Endless> {
         const MOST: usize = 20;
         let mut braces = 0_usize;
@@ -280,7 +280,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// Whether a slash starts a regular expression here, rather than being a division.
+    /// Whether a slash starts a regular expression here, and not a division.
     fn may_start_pattern(&self) -> bool {
         let Some(last) = self.tokens.last() else {
             return true;
@@ -327,7 +327,7 @@ impl Lexer<'_> {
     }
 }
 
-/// Whether a byte is part of a name. Bytes of other alphabets are.
+/// Whether a byte is part of a name. Non-ASCII bytes are.
 fn is_word(byte: u8) -> bool {
     byte == b'_' || byte == b'$' || byte >= 0x80 || byte.is_ascii_alphanumeric()
 }

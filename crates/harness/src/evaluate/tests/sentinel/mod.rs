@@ -1,6 +1,6 @@
-//! Sentinel tests: copies of the task's own tests, of which it is known whether they pass. Results that are
-//! forged inside the test process give themselves away on copies that must fail, and code that
-//! knows the task's tests by their names or files fails copies that must pass.
+//! Sentinel tests: copies of the task's own tests with known results. Results that are forged
+//! inside the test process are revealed by copies that must fail. Code that recognizes the task's
+//! tests by name or file fails copies that must pass.
 
 mod check;
 mod definition;

@@ -1,4 +1,4 @@
-//! The changes of a sentinel run in the task's test files, and the reading of its report.
+//! The edits of a sentinel run in the task's test files, and the interpretation of its report.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,17 +31,17 @@ pub(in crate::evaluate) struct Edit {
     pub(in crate::evaluate) after: String,
 }
 
-/// A test of the task, by the place of its definition.
+/// A test of the task, by the position of its definition.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct TestId {
     path: String,
     pub(super) name: String,
-    /// Which of the definitions of this name in the file.
+    /// The index among definitions of the same name in the file.
     ordinal: usize,
 }
 
 impl TestId {
-    /// The entries of a report that are this test.
+    /// The entries of a report that belong to this test.
     fn entries<'a>(&'a self, report: &'a TestReport) -> impl Iterator<Item = &'a TestCase> {
         report.tests.iter().filter(|test| {
             let is_here = test.file.as_deref().is_none_or(|file| file == self.path);
@@ -56,13 +56,13 @@ impl TestId {
     }
 }
 
-/// A sentinel: one test of the task and its copies, by their random names.
+/// A sentinel: one test of the task and its copies with random names.
 #[derive(Clone, Debug)]
 pub(super) struct Sentinel {
     pub(super) id: TestId,
     /// Copies with the test's own expectation.
     same: Vec<String>,
-    /// Copies with another expectation. If there are any, the test itself has it too.
+    /// Copies with a changed expectation. If there are any, the test itself is changed, too.
     changed: Vec<String>,
 }
 
@@ -75,11 +75,11 @@ pub(super) struct Plan {
 /// How sentinels are placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Placing {
-    /// The test itself is changed, and so many same and changed copies are put beside it.
+    /// The test itself is changed, and this many unchanged and changed copies are added.
     Copies(usize),
-    /// The test is only given another name.
+    /// The test is only renamed.
     Renamed,
-    /// The tests are run as they are.
+    /// The tests run unchanged.
     Unchanged,
 }
 
@@ -119,12 +119,12 @@ fn identified(file: &OwnFile) -> Vec<(TestId, Definition)> {
     identified.collect()
 }
 
-/// At most so many tests, chosen at random; one of every file comes first.
+/// A random selection of at most `most` tests; one of every file comes first.
 pub(super) fn chosen(all: BTreeSet<TestId>, most: usize) -> BTreeSet<TestId> {
     let mut shuffled: Vec<TestId> = all.into_iter().collect();
     shuffle(&mut shuffled);
     let mut files = BTreeSet::new();
-    // Each key is made once: it depends on the tests before.
+    // Each key is computed once, because it depends on the tests before.
     shuffled.sort_by_cached_key(|id| !files.insert(id.path.clone()));
     shuffled.into_iter().take(most).collect()
 }
@@ -154,7 +154,7 @@ impl Plan {
             return;
         };
         let mut text = file.text.clone();
-        // From the end on, so that the ranges of earlier tests stay right.
+        // In reverse order, so that the ranges of earlier tests stay valid.
         for (id, definition) in tests.into_iter().rev() {
             let count = match placing {
                 Placing::Copies(count) => count,
@@ -175,7 +175,7 @@ impl Plan {
             }
             self.sentinels.push(sentinel);
         }
-        // A script that only gets another name is a new file, and its own is left as it is.
+        // A renamed script is a new file, and the original is kept.
         self.edits.push(Edit {
             path: file.path.clone(),
             before: Some(file.text.clone()),
@@ -183,7 +183,7 @@ impl Plan {
         });
     }
 
-    /// Copies of a file that is a test as a whole are files beside it.
+    /// Copies a script that is a test itself to new files next to it.
     fn place_script(&mut self, text: &str, definition: &Definition, sentinel: &Sentinel) -> String {
         let changed = with(text, definition, true, None);
         let path = Utf8Path::new(&sentinel.id.path);
@@ -196,7 +196,7 @@ impl Plan {
         for (name, content) in same.chain(others) {
             let copy = path.with_file_name(format!("{name}{suffix}"));
             self.edits.push(Edit {
-                path: crate::platform::slashed(copy.as_str()).into_owned(),
+                path: proctor_record::platform::slashed(copy.as_str()).into_owned(),
                 before: None,
                 after: content.to_owned(),
             });
@@ -209,7 +209,7 @@ impl Plan {
     }
 }
 
-/// A file with one of its tests made a sentinel.
+/// The text of a file in which one test is a sentinel.
 fn placed(text: &str, definition: &Definition, language: Language, sentinel: &Sentinel) -> String {
     let (before, after) = (
         &text[..definition.range.start],
@@ -245,7 +245,7 @@ fn placed(text: &str, definition: &Definition, language: Language, sentinel: &Se
     format!("{before}{}{end}{after}", all.join(between))
 }
 
-/// The text of a test, with another expectation and another name if wanted.
+/// The text of a test, optionally with a changed expectation and name.
 fn with(text: &str, definition: &Definition, is_changed: bool, name: Option<&str>) -> String {
     let mut changes = Vec::new();
     if is_changed {
@@ -269,7 +269,7 @@ fn with(text: &str, definition: &Definition, is_changed: bool, name: Option<&str
     copy
 }
 
-/// A name that no work can know, such as runners take for a test.
+/// A random name that runners recognize as a test.
 fn fresh_name(language: Language) -> String {
     let bytes: [u8; 14] = random();
     let letters = bytes.map(|byte| char::from(b'a' + byte % 26));
@@ -281,7 +281,7 @@ fn fresh_name(language: Language) -> String {
     }
 }
 
-/// Bytes from the same source as those of keys: a work must not be able to guess them.
+/// Random bytes that the work cannot predict.
 fn random<const LENGTH: usize>() -> [u8; LENGTH] {
     let mut bytes = [0; LENGTH];
     getrandom::fill(&mut bytes).expect("the system has random numbers");
@@ -295,14 +295,14 @@ fn shuffle<T>(items: &mut [T]) {
     }
 }
 
-/// The result of a test or a copy of it, over all entries of a report that belong to it.
+/// The combined status of all report entries of a test or a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// All passed.
     Passed,
     /// At least one failed.
     Failed,
-    /// There is none, or none that ran.
+    /// There is none, or none ran.
     Missing,
 }
 
@@ -323,35 +323,36 @@ impl State {
     }
 }
 
-/// A result of sentinels that honest work does not have.
+/// A sentinel result that honest work does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Oddity {
-    /// Copies pass regardless of what they expect.
+    /// Copies pass regardless of their expectation.
     Forged,
-    /// The test passes under its own name regardless of what it expects, and its changed copies fail.
+    /// The test passes under its own name regardless of its expectation, and its changed copies
+    /// fail.
     ForgedByName,
-    /// Copies with the test's own expectation fail or are not there.
+    /// Copies with the original expectation fail or are missing.
     Unknown,
 }
 
 impl Oddity {
-    /// Whether only a test that passes regardless of what it expects can look so. Honest work may fail a test that is
-    /// run twice.
+    /// Whether only a test that passes regardless of its expectation can look like this. Honest
+    /// work may fail a test that runs twice.
     pub(super) fn is_plain(self) -> bool {
         self != Oddity::Unknown
     }
 
     pub(super) fn in_words(self) -> &'static str {
         match self {
-            Oddity::Forged => "a copy with another expected value passed",
-            Oddity::ForgedByName => "it passed with another expected value",
+            Oddity::Forged => "a copy with a changed expected value passed",
+            Oddity::ForgedByName => "it passed with a changed expected value",
             Oddity::Unknown => "it does not pass under another name",
         }
     }
 }
 
 impl Sentinel {
-    /// The unexpected results of a sentinel run; without a report all are.
+    /// The unexpected result of a sentinel run; a missing report is unexpected.
     pub(super) fn oddity(&self, report: Option<&TestReport>) -> Option<Oddity> {
         let Some(report) = report else {
             return Some(Oddity::Unknown);
@@ -372,7 +373,7 @@ impl Sentinel {
         (is_missing || all(&self.same, State::Failed)).then_some(Oddity::Unknown)
     }
 
-    /// Whether every result is as it should be.
+    /// Whether all results are as expected.
     pub(super) fn is_right(&self, report: &TestReport) -> bool {
         let is = |state| move |name: &String| State::of_copy(name, report) == state;
         let own = State::of(self.id.entries(report));
@@ -405,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_is_changed_in_place_and_copied_beside_it() {
+    fn test_is_changed_in_place_and_copied() {
         let text = "import x\n\n@a\ndef test_a(): assert f() == 1\n\n# end\nx()\n";
         let plan = plan(&file("test_a.py", text), Placing::Copies(1));
         let Sentinel { same, changed, .. } = &plan.sentinels[0];
@@ -420,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_is_renamed_without_any_other_change() {
+    fn test_is_renamed_without_other_changes() {
         let text = "describe('a', () => { it('one', () => { expect(f()).toBe(1); }) });";
         let plan = plan(&file("a.test.js", text), Placing::Renamed);
         let name = &plan.sentinels[0].same[0];
@@ -429,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_is_copied_to_files_beside_it() {
+    fn script_is_copied_to_new_files() {
         let text = "assert.equal(f(), 1);\n";
         let plan = plan(&file("test/add.test.js", text), Placing::Copies(1));
         let Sentinel { same, changed, .. } = &plan.sentinels[0];
@@ -495,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn results_of_copies_tell_forged_tests_from_flaky_ones() {
+    fn copies_distinguish_forged_tests_from_flaky_ones() {
         use Oddity::{Forged, ForgedByName, Unknown};
         // The test itself, copies of it, changed copies.
         for (results, odd, is_right) in [
@@ -508,7 +509,7 @@ mod tests {
             ("-+ --", Some(Unknown), false),
             ("+    ", Some(Unknown), false),
             ("-++-?", Some(Unknown), false),
-            // Mixed results are those of flaky work.
+            // Mixed results indicate flaky work.
             ("-+---", None, false),
             ("-++-+", None, false),
             ("+++-+", None, false),

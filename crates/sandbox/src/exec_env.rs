@@ -1,5 +1,5 @@
-//! The place of one trial, or of one judgement: this machine, or a container. Paths are said as
-//! they are on this machine; a room knows how they are seen inside.
+//! The execution environment of a trial or of a judging command: this machine, or a container.
+//! Paths are given as on this machine; the environment translates them for its commands.
 
 use std::{collections::BTreeMap, path::PathBuf, time::SystemTime};
 
@@ -13,39 +13,39 @@ use proctor_record::{fs::dir, platform};
 use super::{
     DockerSandbox, Running,
     docker::{
-        BINARY, Container, ContainerSpec, EngineError, Hardening, Image, Mount,
+        BINARY, BindMount, Container, ContainerSpec, EngineError, Hardening, Image,
         Network as EngineNetwork, Root, Tmpfs,
     },
 };
 use crate::{ResourceLimits, host::Host};
 
-/// Where commands run.
-pub enum Room {
+/// The environment of commands.
+pub enum ExecEnv {
     /// On this machine.
     Local,
     /// In a container.
-    Docker(Box<DockerRoom>),
+    Docker(Box<ContainerEnv>),
 }
 
-/// A container with a view of this machine's folders.
-pub struct DockerRoom {
+/// A container with mounted directories of this machine.
+pub struct ContainerEnv {
     /// The container.
     pub container: Container,
     /// Its image.
     pub image: Image,
     /// The user of commands, if it differs from the container's user.
     user: Option<String>,
-    /// The service next to them.
+    /// The service that runs next to them.
     service: Option<Service>,
-    /// When they may start.
+    /// The readiness check before they start.
     readiness: Option<Readiness>,
-    view: Vec<View>,
+    mounts: Vec<Mount>,
     relays: Vec<Relay>,
 }
 
-/// A folder of this machine and where it is seen inside.
+/// A directory of this machine and its path inside.
 #[derive(Clone, Debug)]
-pub struct View {
+pub struct Mount {
     /// On this machine.
     pub host: Utf8PathBuf,
     /// Inside.
@@ -59,52 +59,52 @@ pub struct View {
 pub enum Access {
     /// Only reading.
     Read,
-    /// Only reading, and it never changes: engines elsewhere get one copy for all containers.
+    /// Only reading, and it never changes: remote engines get one copy for all containers.
     Shared,
     /// Reading and writing.
     Write,
 }
 
 /// The options of an execution environment.
-pub struct RoomSpec {
+pub struct ExecEnvSpec {
     /// Its image.
     pub image: Image,
-    /// Folders that it sees.
-    pub view: Vec<View>,
-    /// How much it may do.
-    pub rights: Rights,
-    /// Whether it reaches the network.
+    /// The mounted directories.
+    pub mounts: Vec<Mount>,
+    /// The privileges of its commands.
+    pub privileges: Privileges,
+    /// The network.
     pub network: EngineNetwork,
     /// Its resource limits.
     pub limits: ResourceLimits,
-    /// When its commands may start; as the image says when `None`.
+    /// The readiness check of its commands; the image's by default.
     pub readiness: Option<Readiness>,
-    /// A folder of sockets and the ports that lead to them.
+    /// A directory of sockets and the ports that are forwarded to them.
     pub sockets: Option<(Utf8PathBuf, Vec<Relay>)>,
 }
 
-/// How much the commands of a room may do.
+/// The privileges of commands.
 #[derive(Clone, Debug)]
-pub enum Rights {
-    /// Nothing beyond the folders that they see: this user, no capabilities, a read-only root.
+pub enum Privileges {
+    /// Only the mounted directories: this user, no capabilities, a read-only root.
     Hardened {
         /// `uid:gid`.
         user: String,
     },
-    /// The default privileges of containers, as this user of the image.
+    /// The default privileges of containers, with this user of the image.
     Usual {
-        /// As images write it; root when `None`.
+        /// The user in the image's format; root if `None`.
         user: Option<String>,
     },
 }
 
-impl RoomSpec {
-    /// A room that sees nothing and reaches nothing, for a question.
-    pub fn plain(image: Image) -> RoomSpec {
-        RoomSpec {
+impl ExecEnvSpec {
+    /// An environment without mounts and network, for a probe.
+    pub fn plain(image: Image) -> ExecEnvSpec {
+        ExecEnvSpec {
             image,
-            view: Vec::new(),
-            rights: Rights::Hardened {
+            mounts: Vec::new(),
+            privileges: Privileges::Hardened {
                 user: "65534:65534".to_owned(),
             },
             network: EngineNetwork::None,
@@ -116,19 +116,19 @@ impl RoomSpec {
 }
 
 impl DockerSandbox {
-    /// Make a room.
-    pub async fn room(&self, spec: RoomSpec) -> Result<DockerRoom, EngineError> {
+    /// Creates an environment.
+    pub async fn exec_env(&self, spec: ExecEnvSpec) -> Result<ContainerEnv, EngineError> {
         let mut container = ContainerSpec::new(spec.image.id.clone());
         container.labels = self.labels();
-        for view in &spec.view {
-            let mount = Mount {
-                host: view.host.clone().into(),
-                inside: view.inside.to_string(),
-                read_only: view.access != Access::Write,
+        for mount in &spec.mounts {
+            let bind = BindMount {
+                host: mount.host.clone().into(),
+                inside: mount.inside.to_string(),
+                read_only: mount.access != Access::Write,
             };
-            match view.access {
-                Access::Shared => container.shared.push(mount),
-                Access::Read | Access::Write => container.mounts.push(mount),
+            match mount.access {
+                Access::Shared => container.shared.push(bind),
+                Access::Read | Access::Write => container.mounts.push(bind),
             }
         }
         container.network = spec.network;
@@ -136,8 +136,8 @@ impl DockerSandbox {
         container.memory = spec.limits.memory;
         container.pids = spec.limits.pids;
         container.disk = spec.limits.disk;
-        let user = match spec.rights {
-            Rights::Hardened { user } => {
+        let user = match spec.privileges {
+            Privileges::Hardened { user } => {
                 container.user = Some(user);
                 container.root = Root::ReadOnly;
                 container.tmpfs = ["/tmp", "/var/tmp", "/run"]
@@ -148,7 +148,7 @@ impl DockerSandbox {
                     .into();
                 None
             }
-            Rights::Usual { user } => {
+            Privileges::Usual { user } => {
                 container.hardening = Hardening::Default;
                 user
             }
@@ -163,19 +163,19 @@ impl DockerSandbox {
         };
         let is_usual = container.hardening == Hardening::Default;
         let healthcheck = spec.image.healthcheck.clone();
-        Ok(DockerRoom {
+        Ok(ContainerEnv {
             container: self.engine.create(container).await?,
             service: entry_point(&spec.image).filter(|_| is_usual),
             readiness: spec.readiness.or(healthcheck).filter(|_| is_usual),
             image: spec.image,
             user,
-            view: spec.view,
+            mounts: spec.mounts,
             relays,
         })
     }
 }
 
-/// The image's entry point, kept running as Harbor does it: with a command that never ends.
+/// The image's entry point, kept running like in Harbor: with a command that never ends.
 fn entry_point(image: &Image) -> Option<Service> {
     let idle = ["sh", "-c", "sleep infinity"].map(str::to_owned);
     (!image.entrypoint.is_empty()).then(|| Service {
@@ -187,7 +187,7 @@ fn entry_point(image: &Image) -> Option<Service> {
 /// Why a command could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Here.
+    /// On this machine.
     #[error(transparent)]
     Local(#[from] proctor_process::Error),
     /// In a container.
@@ -195,70 +195,76 @@ pub enum StartError {
     Container(#[from] EngineError),
     /// It is a shell script, and there is no shell.
     #[error(
-        "a shell script needs `sh`, which is neither on PATH nor beside git: Git for Windows brings one along"
+        "a shell script requires `sh`, which is neither on PATH nor next to git: install Git for Windows, which contains one"
     )]
     NoShell,
 }
 
-impl Room {
-    /// A path of this machine as it is seen inside.
+impl ExecEnv {
+    /// The path inside for a path on this machine.
     pub fn inside(&self, host: &Utf8Path) -> Utf8PathBuf {
         match self {
-            Room::Local => host.to_owned(),
-            Room::Docker(room) => room.inside(host),
+            ExecEnv::Local => host.to_owned(),
+            ExecEnv::Docker(exec_env) => exec_env.inside(host),
         }
     }
 
-    /// Where the folders of this machine are seen inside; none where nothing is translated.
+    /// The mount points of this machine's directories; empty if nothing is translated.
     pub fn roots(&self) -> Vec<&str> {
         match self {
-            Room::Local => Vec::new(),
-            Room::Docker(room) => room.view.iter().map(|view| view.inside.as_str()).collect(),
+            ExecEnv::Local => Vec::new(),
+            ExecEnv::Docker(exec_env) => exec_env
+                .mounts
+                .iter()
+                .map(|mount| mount.inside.as_str())
+                .collect(),
         }
     }
 
-    /// A path inside as it is on this machine.
+    /// The path on this machine for a path inside.
     pub fn outside(&self, inside: &Utf8Path) -> Utf8PathBuf {
         match self {
-            Room::Local => inside.to_owned(),
-            Room::Docker(room) => translate(
-                room.view.iter().map(|view| (&view.inside, &view.host)),
+            ExecEnv::Local => inside.to_owned(),
+            ExecEnv::Docker(exec_env) => translate(
+                exec_env
+                    .mounts
+                    .iter()
+                    .map(|mount| (&mount.inside, &mount.host)),
                 inside,
             ),
         }
     }
 
-    /// The environment that every command here gets: where programs are, a HOME of its own, and
-    /// no secrets.
+    /// The environment of all commands: PATH, a separate HOME, and no secrets.
     pub fn env(&self, host: &Host, home: &Utf8Path) -> BTreeMap<String, String> {
         match self {
-            Room::Local => host.clean_env(home),
-            Room::Docker(room) => container_env(&room.image, &room.inside(home)),
+            ExecEnv::Local => host.clean_env(home),
+            ExecEnv::Docker(exec_env) => container_env(&exec_env.image, &exec_env.inside(home)),
         }
     }
 
-    /// Remove what a command left in folders of this machine where only copies of them are seen.
+    /// Removes the files of a command in directories that are only copied.
     pub async fn empty(&self, folders: &[&Utf8Path]) -> Result<(), EngineError> {
-        if let Room::Docker(room) = self
-            && !room.container.shares_folders()
+        if let ExecEnv::Docker(exec_env) = self
+            && !exec_env.container.shares_folders()
         {
             for folder in folders {
-                room.empty(room.inside(folder).as_str()).await?;
+                exec_env.empty(exec_env.inside(folder).as_str()).await?;
             }
         }
         Ok(())
     }
 
-    /// When anything in a folder, as it is seen inside, was changed last. Where the folder is on
-    /// this machine that is read from it; else the container is asked for its files.
+    /// The newest change in a directory inside. A mounted directory is read on this machine;
+    /// otherwise the container's files are requested.
     pub async fn newest_change(
         &self,
         folder: &Utf8Path,
     ) -> Result<Option<SystemTime>, EngineError> {
         let here = self.outside(folder);
         match self {
-            Room::Docker(room) if !room.container.shares_folders() || here == folder => {
-                room.container.newest_change(folder.as_str()).await
+            ExecEnv::Docker(exec_env) if !exec_env.container.shares_folders() || here == folder => {
+                exec_env.container.newest_change(folder.as_str()).await
             }
             _ => {
                 let look = move || dir::newest_change(here.as_std_path());
@@ -268,43 +274,43 @@ impl Room {
         }
     }
 
-    /// Whether times of files here are by this machine's clock.
+    /// Whether file times use this machine's clock.
     pub fn shares_clock(&self) -> bool {
         match self {
-            Room::Local => true,
-            Room::Docker(room) => room.container.shares_folders(),
+            ExecEnv::Local => true,
+            ExecEnv::Docker(exec_env) => exec_env.container.shares_folders(),
         }
     }
 
-    /// Begin to remove what was made for it; [`leave`](Self::leave) waits for that.
+    /// Starts to remove its resources; [`leave`](Self::leave) waits for that.
     pub fn dismiss(&self) {
-        if let Room::Docker(room) = self {
-            room.container.dismiss();
+        if let ExecEnv::Docker(exec_env) = self {
+            exec_env.container.dismiss();
         }
     }
 
-    /// Remove what was made for it.
+    /// Removes its resources.
     pub async fn leave(self) -> Result<(), EngineError> {
         match self {
-            Room::Local => Ok(()),
-            Room::Docker(room) => room.container.remove().await,
+            ExecEnv::Local => Ok(()),
+            ExecEnv::Docker(exec_env) => exec_env.container.remove().await,
         }
     }
 
-    /// Start a command; its folder and arguments are as they are seen inside.
+    /// Starts a command; its working directory and arguments are paths inside.
     pub async fn start(&self, command: Command, host: &Host) -> Result<Running, StartError> {
         match self {
-            Room::Local => {
+            ExecEnv::Local => {
                 let command = with_shell(command, host)?;
                 let process = Process::spawn(command, &host.supervisor).await?;
                 Ok(Running::Local(Box::new(process)))
             }
-            Room::Docker(room) => Ok(room.start(command, room.user.clone()).await?),
+            ExecEnv::Docker(exec_env) => Ok(exec_env.start(command, exec_env.user.clone()).await?),
         }
     }
 }
 
-/// The command with the `sh` of this machine, which need not be on PATH on Windows.
+/// The command with the `sh` of this machine, which may not be on PATH on Windows.
 fn with_shell(mut command: Command, host: &Host) -> Result<Command, StartError> {
     if cfg!(windows) && command.program == "sh" {
         let sh = host.sh().ok_or(StartError::NoShell)?;
@@ -325,15 +331,15 @@ pub fn container_env(image: &Image, home: &Utf8Path) -> BTreeMap<String, String>
     env
 }
 
-impl DockerRoom {
+impl ContainerEnv {
     fn inside(&self, host: &Utf8Path) -> Utf8PathBuf {
         translate(
-            self.view.iter().map(|view| (&view.host, &view.inside)),
+            self.mounts.iter().map(|mount| (&mount.host, &mount.inside)),
             host,
         )
     }
 
-    /// Start a command as a user of the image, with what has to run beside it.
+    /// Starts a command as a user of the image, with the service next to it.
     pub async fn start(
         &self,
         command: Command,
@@ -348,7 +354,11 @@ impl DockerRoom {
     }
 
     fn job(&self, command: &Command, user: Option<String>) -> Job {
-        let roots: Vec<&str> = self.view.iter().map(|view| view.inside.as_str()).collect();
+        let roots: Vec<&str> = self
+            .mounts
+            .iter()
+            .map(|mount| mount.inside.as_str())
+            .collect();
         let text = |text: &std::ffi::OsString| {
             platform::slashed_below(&text.to_string_lossy(), &roots).into_owned()
         };
@@ -390,32 +400,33 @@ impl DockerRoom {
         Ok(Running::Container(Box::new(process)))
     }
 
-    /// Remove what is in a folder of the container.
+    /// Empties a directory of the container.
     async fn empty(&self, folder: &str) -> Result<(), EngineError> {
         let empty = ["find", folder, "-mindepth", "1", "-delete"];
         let root = Some("0:0".to_owned());
         let limit = std::time::Duration::from_mins(5);
         match self.ask_as(root, &empty, limit).await? {
-            Some(Answer { is_good: true, .. }) => Ok(()),
+            Some(ShortOutput { is_good: true, .. }) => Ok(()),
             other => Err(EngineError::Refused {
                 doing: format!("empty {folder}"),
                 status: 0,
                 message: other.map_or_else(
-                    || "there is no `find` in the image".to_owned(),
+                    || "the image has no `find`".to_owned(),
                     |answer| answer.said,
                 ),
             }),
         }
     }
 
-    /// Remove files and folders of the container, as root and without any program of its image. No link is followed.
+    /// Removes files and directories of the container, as root and without programs of its image.
+    /// Links are not followed.
     pub async fn remove(&self, paths: &[&str]) -> Result<(), EngineError> {
         self.container.renew_binary().await?;
         let argv: Vec<&str> = [BINARY, REMOVE].iter().chain(paths).copied().collect();
         let root = Some("0:0".to_owned());
         let limit = std::time::Duration::from_mins(5);
         match self.ask_as(root, &argv, limit).await? {
-            Some(Answer { is_good: true, .. }) => Ok(()),
+            Some(ShortOutput { is_good: true, .. }) => Ok(()),
             other => Err(EngineError::Refused {
                 doing: format!("remove {}", paths.join(" and ")),
                 status: 0,
@@ -424,14 +435,15 @@ impl DockerRoom {
         }
     }
 
-    /// Put the files of a folder of this machine in the place of what is in a folder of the image.
+    /// Replaces the content of a directory of the image by the files of a directory on this
+    /// machine.
     pub async fn replace(&self, files: &std::path::Path, folder: &str) -> Result<(), EngineError> {
-        // Files that the agent removed must not come back.
+        // Files that the agent removed must not remain.
         self.empty(folder).await?;
         self.container.upload(files, folder).await
     }
 
-    /// Run a short command to its end and say what it printed; `None` when it is not there.
+    /// Runs a short command and returns its output; `None` if it does not exist.
     pub async fn ask(
         &self,
         argv: &[&str],
@@ -446,7 +458,7 @@ impl DockerRoom {
         user: Option<String>,
         argv: &[&str],
         limit: std::time::Duration,
-    ) -> Result<Option<Answer>, EngineError> {
+    ) -> Result<Option<ShortOutput>, EngineError> {
         use proctor_process::{Event, JobFailure, Status};
         let mut command = Command::new(argv[0], PathBuf::from("/"));
         command.args = argv[1..].iter().map(Into::into).collect();
@@ -466,7 +478,7 @@ impl DockerRoom {
             match running.next().await {
                 Ok(Event::Output { bytes, .. }) => said.extend_from_slice(bytes),
                 Ok(Event::Ended(report)) => {
-                    return Ok(Some(Answer {
+                    return Ok(Some(ShortOutput {
                         said: String::from_utf8_lossy(&said).into_owned(),
                         is_good: report.exit.status == Some(Status::Code(0)),
                     }));
@@ -481,12 +493,12 @@ impl DockerRoom {
 }
 
 /// The result of a short command.
-struct Answer {
+struct ShortOutput {
     said: String,
     is_good: bool,
 }
 
-/// `path` with the longest matching start replaced.
+/// `path` with the longest matching prefix replaced.
 fn translate<'a>(
     pairs: impl Iterator<Item = (&'a Utf8PathBuf, &'a Utf8PathBuf)>,
     path: &Utf8Path,
@@ -511,7 +523,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_start_counts() {
+    fn longest_prefix_is_used() {
         let pairs = [("/a", "/x"), ("/a/b", "/y")].map(|(from, to)| (from.into(), to.into()));
         for (path, expect) in [
             ("/a/c", "/x/c"),

@@ -1,5 +1,5 @@
-//! Reads a Dockerfile as far as it is needed to make a workspace without Docker: its
-//! instructions with their places, and the words and variables in them.
+//! Parses a Dockerfile as far as needed to create a workspace without Docker: its instructions with
+//! their positions, and the words and variables in them.
 
 use std::collections::BTreeMap;
 
@@ -8,34 +8,34 @@ use proctor_document::Span;
 /// One instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Instruction {
-    /// Its name in capitals.
+    /// The keyword in upper case.
     pub(super) keyword: String,
     /// The following text, with continued lines joined.
     pub(super) rest: String,
-    /// Its first line.
+    /// The position of its first line.
     pub(super) span: Span,
 }
 
-/// A Dockerfile in pieces.
+/// A parsed Dockerfile.
 #[derive(Clone, Debug)]
 pub(super) struct Dockerfile {
     pub(super) instructions: Vec<Instruction>,
-    /// The character that continues a line and escapes a character.
+    /// The character for line continuations and escapes.
     pub(super) escape: char,
 }
 
-/// A line with its place, without its line end.
+/// A line with its position, without its line end.
 struct Line<'a> {
     text: &'a str,
     start: usize,
 }
 
 impl Dockerfile {
-    /// Take a Dockerfile apart. There is nothing that cannot be.
+    /// Parses a Dockerfile. Any text is accepted.
     pub(super) fn parse(text: &str) -> Dockerfile {
         let mut lines = lines(text).peekable();
         let mut escape = '\\';
-        // Directives stand before everything else; after any other line a `#` is a comment.
+        // Directives come first; after any other line `#` starts a comment.
         while let Some((name, value)) = lines.peek().and_then(|line| directive(line.text)) {
             if name.eq_ignore_ascii_case("escape") && value == "`" {
                 escape = '`';
@@ -92,7 +92,7 @@ fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
     })
 }
 
-/// `# name=value`.
+/// Parses `# name=value`.
 fn directive(line: &str) -> Option<(&str, &str)> {
     let (name, value) = line.trim().strip_prefix('#')?.split_once('=')?;
     let name = name.trim();
@@ -107,12 +107,12 @@ fn is_nothing(line: &str) -> bool {
     line.is_empty() || line.starts_with('#')
 }
 
-/// The text before the continuation sign at the end of a line.
+/// The text before a line continuation.
 fn continued(line: &str, escape: char) -> Option<&str> {
     line.trim_end().strip_suffix(escape)
 }
 
-/// The words that end the here-documents of an instruction.
+/// The terminators of the here-documents of an instruction.
 fn here_documents(keyword: &str, rest: &str) -> Vec<String> {
     let takes_one = ["RUN", "COPY", "ADD"]
         .iter()
@@ -126,14 +126,14 @@ fn here_documents(keyword: &str, rest: &str) -> Vec<String> {
         .collect()
 }
 
-/// Variables in words, as Docker fills them in.
+/// Variables in words, expanded like Docker.
 pub(super) struct Words<'a> {
     pub(super) variables: &'a BTreeMap<String, String>,
     pub(super) escape: char,
 }
 
 impl Words<'_> {
-    /// One word: quotes taken off, variables filled in; the problem when it cannot be read.
+    /// Expands one word: removes quotes and replaces variables.
     pub(super) fn fill(&self, word: &str) -> Result<String, String> {
         let mut out = String::new();
         let mut chars = word.chars().peekable();
@@ -146,7 +146,7 @@ impl Words<'_> {
                 ('$', _) => out.push_str(&self.variable(&mut chars)?),
                 (c, _) if c == self.escape => {
                     let next = chars.next();
-                    // In double quotes only these lose their meaning.
+                    // In double quotes only these can be escaped.
                     let is_plain = quote == Some('"') && !matches!(next, Some('"' | '$' | '\\'));
                     out.extend(is_plain.then_some(c));
                     out.extend(next);
@@ -156,7 +156,7 @@ impl Words<'_> {
         }
         match quote {
             None => Ok(out),
-            Some(open) => Err(format!("a {open} has no end in `{word}`")),
+            Some(open) => Err(format!("unterminated {open} in `{word}`")),
         }
     }
 
@@ -193,7 +193,7 @@ impl Words<'_> {
         Err(format!("`${{{name}` has no closing `}}`"))
     }
 
-    /// `${name}`, `${name:-other}`, `${name:+other}`.
+    /// Expands `${name}`, `${name:-other}`, `${name:+other}`.
     fn braced(&self, name: &str, rest: &str) -> Result<String, String> {
         let value = self.variables.get(name).filter(|value| !value.is_empty());
         if rest.is_empty() {
@@ -205,15 +205,15 @@ impl Words<'_> {
         if let Some(other) = rest.strip_prefix(":+") {
             return value.map_or_else(|| Ok(String::new()), |_| self.fill(other));
         }
-        Err(format!("`${{{name}{rest}}}` cannot be read"))
+        Err(format!("unsupported expression `${{{name}{rest}}}`"))
     }
 
-    /// `ENV a=1 b="2 3"`, or the old `ENV a 1`.
+    /// Parses `ENV a=1 b="2 3"`, or the old `ENV a 1`.
     pub(super) fn pairs(&self, rest: &str) -> Result<Vec<(String, String)>, String> {
         let (first, tail) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         if !first.contains('=') {
             if tail.trim().is_empty() {
-                return Err(format!("`ENV {rest}` sets no value"));
+                return Err(format!("`ENV {rest}` has no value"));
             }
             return Ok(vec![(first.to_owned(), self.fill(tail.trim())?)]);
         }
@@ -222,14 +222,14 @@ impl Words<'_> {
             let (name, value) = word
                 .split_once('=')
                 .filter(|(name, _)| !name.is_empty())
-                .ok_or_else(|| format!("`{word}` is not written as name=value"))?;
+                .ok_or_else(|| format!("`{word}` is not in the form name=value"))?;
             Ok((name.to_owned(), self.fill(value)?))
         };
         words.iter().map(pair).collect()
     }
 }
 
-/// Words at spaces, but not within quotes or after an escape; nothing is taken off.
+/// Splits words at spaces, but not within quotes or after an escape. Quotes are kept.
 fn split(text: &str, escape: char) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quote = None;
@@ -246,7 +246,7 @@ fn split(text: &str, escape: char) -> Vec<String> {
             (c, Some(open)) if c == open => quote = None,
             _ => {}
         }
-        let word = words.last_mut().expect("there is always one");
+        let word = words.last_mut().expect("the list is never empty");
         word.push(c);
         if c == escape && quote != Some('\'') {
             word.extend(chars.next());
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn the_escape_may_be_another_one_and_a_late_directive_is_a_comment() {
+    fn escape_directive_must_come_first() {
         let parsed = Dockerfile::parse("#escape=`\nENV a=1 `\n b=2\n");
         assert_eq!(parsed.instructions.len(), 1);
         assert_eq!(parsed.escape, '`');
@@ -289,21 +289,21 @@ mod tests {
     }
 
     #[test]
-    fn the_place_of_an_instruction_is_its_first_line() {
+    fn position_of_an_instruction_is_its_first_line() {
         let text = "FROM a\r\n  RUN x \\\n  y\n";
         let span = Dockerfile::parse(text).instructions[1].span;
         assert_eq!(&text[span.start..span.end], "RUN x \\");
     }
 
     #[test]
-    fn the_text_of_a_here_document_is_no_instruction() {
+    fn here_documents_are_not_instructions() {
         let text = "COPY <<EOF /x\nRUN me\nEOF\nRUN <<-'A' <<B\n\tx\n\tA\ny\nB\nENV a=1\n";
         let words: Vec<String> = keywords(text).into_iter().map(|(word, _)| word).collect();
         assert_eq!(words, ["COPY", "RUN", "ENV"]);
     }
 
     #[test]
-    fn variables_are_filled_as_docker_does() {
+    fn variables_are_expanded_like_docker() {
         let variables = [("A", "x"), ("E", "")].map(|(k, v)| (k.to_owned(), v.to_owned()));
         let words = Words {
             variables: &variables.into(),

@@ -1,5 +1,5 @@
-//! A folder that files are written to wherever it is moved: who was taken for dead and comes
-//! back writes to what was set aside, and not over the work of another.
+//! An open directory that keeps its identity when it is moved. A process that was declared dead but
+//! continues writes into the directory that was set aside, not over the results of its successor.
 
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::Serialize;
@@ -7,28 +7,28 @@ use serde::Serialize;
 use super::StoreError;
 use crate::platform::Folder;
 
-/// A folder, held open.
+/// An open directory.
 #[derive(Debug)]
-pub struct Place {
+pub struct DirHandle {
     folder: Folder,
-    /// Where it was.
+    /// The path at which the directory was opened.
     path: Utf8PathBuf,
 }
 
-impl Place {
-    /// Hold a folder.
-    pub fn open(path: &Utf8Path) -> std::result::Result<Place, StoreError> {
+impl DirHandle {
+    /// Opens a directory.
+    pub fn open(path: &Utf8Path) -> std::result::Result<DirHandle, StoreError> {
         let folder = Folder::open(path.as_std_path()).map_err(|source| StoreError {
             path: path.to_owned(),
             source,
         })?;
-        Ok(Place {
+        Ok(DirHandle {
             folder,
             path: path.to_owned(),
         })
     }
 
-    /// Write a JSON file whole or not at all.
+    /// Writes a JSON file atomically.
     pub fn write_json(
         &self,
         name: &str,
@@ -47,15 +47,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_goes_to_the_folder_that_was_opened_and_not_to_the_one_that_took_its_name() {
+    fn files_follow_a_moved_directory() {
         let dir = tempfile::tempdir().unwrap();
         let root = Utf8Path::from_path(dir.path()).unwrap();
         let (folder, aside) = (root.join("trial"), root.join("trial.attempt-1"));
         std::fs::create_dir(&folder).unwrap();
-        let place = Place::open(&folder).unwrap();
+        let handle = DirHandle::open(&folder).unwrap();
         std::fs::rename(&folder, &aside).unwrap();
         std::fs::create_dir(&folder).unwrap();
-        let written = place.write_json("record.json", &"late");
+        let written = handle.write_json("record.json", &"late");
         assert_eq!(folder.read_dir().unwrap().count(), 0);
         if cfg!(windows) && written.is_err() {
             // If the current path of the directory is unknown, nothing is written.
@@ -64,6 +64,6 @@ mod tests {
         written.unwrap();
         let text = std::fs::read_to_string(aside.join("record.json")).unwrap();
         assert_eq!(text, "\"late\"\n");
-        assert_eq!(aside.read_dir().unwrap().count(), 1, "nothing half-written");
+        assert_eq!(aside.read_dir().unwrap().count(), 1, "no partial files");
     }
 }

@@ -1,28 +1,29 @@
-//! How a workspace is made without a container: what a Dockerfile of FROM, WORKDIR, ENV and COPY
-//! puts into its working directory. Any other instruction needs a container.
+//! Creates a workspace without a container: the files that a Dockerfile of FROM, WORKDIR, ENV and
+//! COPY puts into its working directory. Any other instruction requires a container.
 
 use std::{collections::BTreeMap, io};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use proctor_document::{Fault, Span};
-
-use super::dockerfile::{Dockerfile, Instruction, Words};
-use crate::{
+use proctor_record::{
     fs::{
         dir,
+        expand::{Hidden, expand},
         glob::{self, Ignore, IgnoreSyntax},
     },
     platform,
 };
 
-/// Features that make a task need a container.
-pub(super) const NEEDS_DOCKER: &str = "this needs `--sandbox docker`";
+use super::dockerfile::{Dockerfile, Instruction, Words};
 
-/// A workspace to be made.
+/// The hint for features that require a container.
+pub(crate) const NEEDS_DOCKER: &str = "use `--sandbox docker`";
+
+/// The content of a workspace.
 #[derive(Clone, Debug)]
 pub struct Recipe {
-    /// The image that the Dockerfile starts from; not used here.
+    /// The base image of the Dockerfile, for information only.
     pub base: String,
     /// The working directory in the container.
     pub workdir: Utf8PathBuf,
@@ -33,20 +34,20 @@ pub struct Recipe {
     copies: Vec<Copy>,
 }
 
-/// One COPY with what it copies.
+/// One COPY instruction.
 #[derive(Clone, Debug)]
 struct Copy {
-    /// Paths below the context.
+    /// The sources, relative to the context.
     sources: Vec<Utf8PathBuf>,
-    /// Where to, in the container.
+    /// The destination in the container.
     to: Utf8PathBuf,
-    /// Whether `to` is a directory for any source.
+    /// Whether `to` is a directory.
     to_folder: bool,
     mode: Option<u32>,
     span: Span,
 }
 
-/// Reads instruction by instruction.
+/// Interprets the instructions.
 struct Reader<'a> {
     escape: char,
     recipe: Recipe,
@@ -57,8 +58,8 @@ struct Reader<'a> {
 }
 
 impl Recipe {
-    /// Read the Dockerfile `text` of a build context; `path` is what PATH is in its image.
-    pub(super) fn read(
+    /// Reads the Dockerfile `text` of a build context. `path` is PATH in its image.
+    pub(crate) fn read(
         text: &str,
         context: &Utf8Path,
         workdir: Option<&Utf8Path>,
@@ -92,7 +93,7 @@ impl Recipe {
         reader.finish(workdir)
     }
 
-    /// Put what is copied into the new folder `into`, which stands for the working directory.
+    /// Creates the files in the new directory `into`, which is the working directory.
     pub fn lay_out(&self, into: &Utf8Path) -> io::Result<()> {
         fs::create_dir_all(into)?;
         for copy in &self.copies {
@@ -137,8 +138,7 @@ impl Recipe {
         }
     }
 
-    /// Whether a path below the context is part of it. A repository is not: the workspace has
-    /// one of its own.
+    /// Whether a path below the context is copied. A repository is not: the workspace has its own.
     fn wants(&self, path: &std::path::Path) -> bool {
         let below = path.strip_prefix(&self.context).unwrap_or(path);
         let Some(below) = below.to_str() else {
@@ -152,7 +152,7 @@ impl Recipe {
     }
 }
 
-/// A link that was copied before must not lead out of the folder.
+/// Checks that a copied link does not point out of the directory.
 fn stay_inside(into: &Utf8Path, target: &Utf8Path) -> io::Result<()> {
     let below = target.strip_prefix(into).unwrap_or(target);
     let mut path = into.to_owned();
@@ -170,7 +170,7 @@ fn stay_inside(into: &Utf8Path, target: &Utf8Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Give every file of `from` this mode where it was copied to.
+/// Sets the mode of every copied file.
 fn set_modes(from: &std::path::Path, to: &std::path::Path, mode: u32) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
@@ -194,7 +194,7 @@ impl Reader<'_> {
             "WORKDIR" => self.workdir(one),
             "ENV" => self.env(one),
             "COPY" => self.copy(one),
-            other => Err(format!("`{other}` cannot be done without a container")),
+            other => Err(format!("`{other}` requires a container")),
         };
         if let Err(message) = read {
             let fault = Fault::new(one.span, message);
@@ -212,11 +212,11 @@ impl Reader<'_> {
     fn from(&mut self, one: &Instruction) -> Result<(), String> {
         self.stages += 1;
         if self.stages > 1 {
-            return Err("a second `FROM` cannot be done without a container".to_owned());
+            return Err("a second `FROM` requires a container".to_owned());
         }
         let mut words = one.rest.split_whitespace();
         let base = words.find(|word| !word.starts_with("--"));
-        let base = base.ok_or("`FROM` names no image")?;
+        let base = base.ok_or("`FROM` has no image")?;
         self.recipe.base = self.words().fill(base)?;
         Ok(())
     }
@@ -224,7 +224,7 @@ impl Reader<'_> {
     fn workdir(&mut self, one: &Instruction) -> Result<(), String> {
         let path = self.words().fill(&one.rest)?;
         if path.is_empty() {
-            return Err("`WORKDIR` names no folder".to_owned());
+            return Err("`WORKDIR` has no directory".to_owned());
         }
         self.recipe.workdir = cleaned(&self.recipe.workdir.join(path));
         Ok(())
@@ -245,16 +245,16 @@ impl Reader<'_> {
         for flag in flags {
             let (name, value) = flag.split_once('=').unwrap_or((flag, ""));
             match name {
-                // There is one user here.
+                // Without a container there is only one user.
                 "--chown" | "--link" => {}
                 "--chmod" => {
                     let octal = u32::from_str_radix(value, 8).ok();
                     let octal = octal.filter(|octal| *octal <= 0o7777);
                     mode = Some(octal.ok_or_else(|| {
-                        format!("`{flag}` is not a number such as 755 and cannot be done without a container")
+                        format!("`{flag}` is not a number such as 755 and requires a container")
                     })?);
                 }
-                _ => return Err(format!("`COPY {name}` cannot be done without a container")),
+                _ => return Err(format!("`COPY {name}` requires a container")),
             }
         }
         let words = copy_words(rest)?;
@@ -266,10 +266,10 @@ impl Reader<'_> {
             .split_last()
             .filter(|(_, sources)| !sources.is_empty())
         else {
-            return Err("`COPY` needs a source and a destination".to_owned());
+            return Err("`COPY` requires a source and a destination".to_owned());
         };
         if words.iter().any(|word| word.starts_with("<<")) {
-            return Err("a here-document cannot be copied without a container".to_owned());
+            return Err("a here-document requires a container".to_owned());
         }
         let mut found = Vec::new();
         for source in sources {
@@ -289,14 +289,14 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The paths below the context that a source stands for.
+    /// The paths below the context that match a source.
     fn sources(&self, written: &str) -> Result<Vec<Utf8PathBuf>, String> {
         let relative = written.trim_start_matches('/');
         if relative.split('/').any(|part| part == "..") {
-            return Err(format!("`{written}` leaves the build context"));
+            return Err(format!("`{written}` is outside of the build context"));
         }
         let found = if glob::is_pattern(relative) {
-            crate::task::find::matching(self.context, relative)
+            matching(self.context, relative)
         } else {
             let path = self.context.join(relative);
             let path = path.exists().then(|| Utf8PathBuf::from(relative));
@@ -309,14 +309,14 @@ impl Reader<'_> {
             })
             .collect();
         if wanted.is_empty() {
-            return Err(format!("there is no `{written}` in the build context"));
+            return Err(format!("`{written}` not found in the build context"));
         }
         let root = platform::canonical(self.context);
         let root = root.map_err(|error| error.to_string())?;
         for path in &wanted {
             let real = platform::canonical(&self.context.join(path));
             if !real.is_ok_and(|real| real.starts_with(&root)) {
-                return Err(format!("`{path}` is a link that leaves the build context"));
+                return Err(format!("`{path}` is a link out of the build context"));
             }
         }
         Ok(wanted)
@@ -325,21 +325,21 @@ impl Reader<'_> {
     fn finish(mut self, workdir: Option<&Utf8Path>) -> Result<Recipe, Vec<Fault>> {
         let whole = Span::default();
         if self.stages == 0 {
-            self.faults.push(Fault::new(whole, "there is no `FROM`"));
+            self.faults.push(Fault::new(whole, "`FROM` is missing"));
         }
         if let Some(workdir) = workdir {
             self.recipe.workdir = workdir.to_owned();
         }
         let workdir = &self.recipe.workdir;
         if workdir == "/" && self.faults.is_empty() {
-            let message = "it has no `WORKDIR`: without a container there is no workspace";
+            let message = "`WORKDIR` is missing: it is required without a container";
             self.faults
                 .push(Fault::new(whole, message).with_hint(NEEDS_DOCKER));
         }
         for copy in &self.recipe.copies {
             if !copy.to.starts_with(workdir) {
                 let message = format!(
-                    "`{}` is not below the working directory `{workdir}`: without a container it cannot be made",
+                    "`{}` is not below the working directory `{workdir}`, which requires a container",
                     copy.to
                 );
                 self.faults
@@ -366,7 +366,7 @@ fn flags(rest: &str) -> (Vec<&str>, &str) {
     (flags, rest)
 }
 
-/// Words at spaces, or a JSON list of them.
+/// Words at spaces, or a JSON list of words.
 fn copy_words(rest: &str) -> Result<Vec<String>, String> {
     if rest.starts_with('[')
         && let Ok(words) = serde_json::from_str::<Vec<String>>(rest)
@@ -375,12 +375,12 @@ fn copy_words(rest: &str) -> Result<Vec<String>, String> {
     }
     let words: Vec<String> = rest.split_whitespace().map(str::to_owned).collect();
     if words.is_empty() {
-        return Err("`COPY` names nothing".to_owned());
+        return Err("`COPY` has no files".to_owned());
     }
     Ok(words)
 }
 
-/// A path from the root without `.` and `..`.
+/// An absolute path without `.` and `..`.
 fn cleaned(path: &Utf8Path) -> Utf8PathBuf {
     let mut clean = Vec::new();
     for part in platform::slashed(path.as_str()).split('/') {
@@ -393,4 +393,11 @@ fn cleaned(path: &Utf8Path) -> Utf8PathBuf {
         }
     }
     format!("/{}", clean.join("/")).into()
+}
+
+/// The matches of a pattern below `folder`, relative to it.
+fn matching(folder: &Utf8Path, pattern: &str) -> Vec<Utf8PathBuf> {
+    let found = expand(&folder.join(pattern), Hidden::Meant);
+    let below = |path: Utf8PathBuf| path.strip_prefix(folder).map(Utf8Path::to_owned).ok();
+    found.into_iter().filter_map(below).collect()
 }

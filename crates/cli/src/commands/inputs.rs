@@ -1,0 +1,106 @@
+//! The files and folders that commands take, read into tasks and suites.
+
+use std::sync::Arc;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use proctor_harness::{
+    config::{LogLevel, Settings},
+    plan::{CaseOptions, ResolvedSuite, TrialPlan},
+    task::{Task, find, harbor},
+};
+use proctor_sandbox::host::Host;
+
+use crate::{args::ProgressStyle, error::CliError, personality::Personality};
+
+/// Loads the given test cases. The error lists the faults of all of them.
+pub(super) fn load<'a>(
+    paths: impl IntoIterator<Item = &'a Utf8PathBuf>,
+    host: &Host,
+    settings: &Settings,
+    options: &CaseOptions,
+) -> Result<Vec<TrialPlan>, CliError> {
+    let mut plans = Vec::new();
+    let mut errors = Vec::new();
+    for path in paths {
+        for file in files(path, host)? {
+            match TrialPlan::load(&file, host, settings, options) {
+                Ok(loaded) => plans.extend(loaded),
+                Err(error) => errors.push(error),
+            }
+        }
+    }
+    if errors.is_empty() {
+        Ok(plans)
+    } else {
+        Err(CliError::Config(errors))
+    }
+}
+
+/// The test case files of a path: the file itself, or those in a directory.
+pub(super) fn files(path: &Utf8Path, host: &Host) -> Result<Vec<Utf8PathBuf>, CliError> {
+    let full = host.cwd.join(path);
+    if !full.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let found = find::case_files(&full);
+    if found.is_empty() {
+        return Err(CliError::NoTestCases {
+            folder: path.to_owned(),
+        });
+    }
+    // Relative to the path given by the user.
+    let shown = |file: Utf8PathBuf| match file.strip_prefix(&full) {
+        Ok(below) => path.join(below),
+        Err(_) => file,
+    };
+    Ok(found.into_iter().map(shown).collect())
+}
+
+/// Loads the task directories in a directory.
+pub(super) fn load_folders(
+    path: &Utf8Path,
+    host: &Host,
+    settings: &Settings,
+) -> Result<Vec<Arc<Task>>, CliError> {
+    let mut tasks = Vec::new();
+    let mut errors = Vec::new();
+    for folder in find::task_folders(path) {
+        match harbor::load(&folder, &host.env, settings) {
+            Ok(task) => tasks.push(Arc::new(task)),
+            Err(error) => errors.push(error),
+        }
+    }
+    if errors.is_empty() {
+        Ok(tasks)
+    } else {
+        Err(CliError::Config(errors))
+    }
+}
+
+pub(super) fn settings(host: &Host) -> Result<Settings, CliError> {
+    Settings::load(host.home.as_deref(), &host.cwd, &host.env)
+        .map_err(|error| CliError::Config(vec![error]))
+}
+
+/// The suite in the working directory. The name of the program decides which file takes precedence.
+pub(super) fn default_suite(host: &Host) -> Option<Utf8PathBuf> {
+    let names = Personality::current().suites;
+    let found = names.into_iter().find(|name| host.cwd.join(name).is_file());
+    found.map(Utf8PathBuf::from)
+}
+
+/// How progress is shown: the option, else the level of the settings.
+pub(super) fn wanted_progress(asked: ProgressStyle, level: Option<LogLevel>) -> ProgressStyle {
+    match (asked, level) {
+        (ProgressStyle::Auto, Some(LogLevel::Debug)) => ProgressStyle::Plain,
+        (ProgressStyle::Auto, Some(LogLevel::Warn | LogLevel::Error)) => ProgressStyle::Quiet,
+        (asked, _) => asked,
+    }
+}
+
+/// Notes about settings of a suite that have no effect or a limited effect.
+pub(super) fn notes(suite: &ResolvedSuite) -> Vec<String> {
+    let path = suite.source.path();
+    let notes = suite.notes.iter();
+    notes.map(|note| format!("note: {path}: {note}")).collect()
+}

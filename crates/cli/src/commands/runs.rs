@@ -1,0 +1,129 @@
+//! Finds the runs that commands name.
+
+use camino::{Utf8Path, Utf8PathBuf};
+use proctor_harness::config::{Settings, results_dir_of};
+use proctor_record::record;
+use proctor_report::foreign;
+use proctor_sandbox::host::Host;
+
+use super::{default_suite, settings};
+use crate::{error::CliError, personality::Personality};
+
+/// The name of the newest run.
+const LATEST: &str = "latest";
+
+/// The directory of runs: `.proctor` of the project, unless the settings or the name of the program
+/// override it.
+pub(super) fn runs_dir(host: &Host, settings: &Settings) -> Utf8PathBuf {
+    let own = settings.workspace_dir.clone();
+    let by_name = || Some(host.cwd.join(Personality::current().runs_dir?));
+    own.or_else(by_name)
+        .unwrap_or_else(|| project_dir(&host.cwd).join(record::PROJECT_DIR))
+}
+
+/// The project directory: the nearest ancestor with `.proctor` or `.git`, else the working
+/// directory.
+fn project_dir(cwd: &Utf8Path) -> &Utf8Path {
+    let marks = [record::PROJECT_DIR, ".git"];
+    let is_project = |folder: &&Utf8Path| marks.iter().any(|mark| folder.join(mark).exists());
+    cwd.ancestors().find(is_project).unwrap_or(cwd)
+}
+
+/// The directories to search for runs: that of the suite, and the default ones.
+pub(super) fn results_places(
+    host: &Host,
+    suite: Option<&Utf8Path>,
+) -> Result<Vec<Utf8PathBuf>, CliError> {
+    let suite = suite
+        .map(Utf8Path::to_owned)
+        .or_else(|| default_suite(host));
+    let own = suite.and_then(|suite| results_dir_of(&host.cwd.join(suite)));
+    let mut places = Vec::from_iter(own);
+    for place in self::places(host)? {
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    Ok(places)
+}
+
+/// All runs in these directories, including runs made by Thunderdome; the oldest first.
+pub(super) fn all_runs(places: &[Utf8PathBuf]) -> Vec<Utf8PathBuf> {
+    let in_place = |place: &Utf8PathBuf| [record::list::find(place), foreign::runs(place)].concat();
+    let mut found: Vec<Utf8PathBuf> = places.iter().flat_map(in_place).collect();
+    let started = |run: &Utf8PathBuf| {
+        let name = run.file_name().unwrap_or_default();
+        record::list::started_at(name).or_else(|| foreign::started_at(name))
+    };
+    found.sort_by_cached_key(|run| (started(run), run.clone()));
+    found.dedup();
+    found
+}
+
+/// The default directories to search for runs.
+pub(super) fn places(host: &Host) -> Result<Vec<Utf8PathBuf>, CliError> {
+    let mut places = vec![runs_dir(host, &settings(host)?)];
+    // Earlier versions stored runs here.
+    for name in ["results", record::PROJECT_DIR] {
+        let place = host.cwd.join(name);
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    Ok(places)
+}
+
+/// The given runs, or else the latest run.
+pub(super) fn named_runs(
+    named: &[Utf8PathBuf],
+    suite: Option<&Utf8Path>,
+    host: &Host,
+) -> Result<Vec<Utf8PathBuf>, CliError> {
+    let places = results_places(host, suite)?;
+    if !named.is_empty() {
+        return named.iter().map(|run| run_in(run, &places, host)).collect();
+    }
+    newest(&places).map(|run| vec![run]).ok_or(CliError::NoRuns)
+}
+
+/// The run that `latest` links to, or else the newest run.
+fn newest(places: &[Utf8PathBuf]) -> Option<Utf8PathBuf> {
+    let latest = places
+        .iter()
+        .find_map(|place| record::run_folder(&place.join(LATEST)).ok());
+    latest.or_else(|| all_runs(places).pop())
+}
+
+/// The given run, or else the latest run.
+pub(super) fn one_run(named: Option<&Utf8Path>, host: &Host) -> Result<Utf8PathBuf, CliError> {
+    let named = named.map(Utf8Path::to_owned);
+    let mut runs = named_runs(named.as_slice(), None, host)?;
+    runs.pop().ok_or(CliError::NoRuns)
+}
+
+/// Finds a run by directory, link or id.
+pub(super) fn find_run(named: &Utf8Path, host: &Host) -> Result<Utf8PathBuf, CliError> {
+    run_in(named, &results_places(host, None)?, host)
+}
+
+/// Finds a run by directory or link, or by id in these directories. `latest` is the newest one.
+pub(super) fn run_in(
+    named: &Utf8Path,
+    places: &[Utf8PathBuf],
+    host: &Host,
+) -> Result<Utf8PathBuf, CliError> {
+    if let Ok(folder) = record::run_folder(&host.cwd.join(named)) {
+        return Ok(folder);
+    }
+    let is_meant = |run: &Utf8PathBuf| {
+        let name = run.file_name().unwrap_or_default();
+        !named.as_str().is_empty() && name.ends_with(named.as_str())
+    };
+    let found = match named.as_str() {
+        LATEST => newest(places),
+        _ => all_runs(places).into_iter().find(is_meant),
+    };
+    found.ok_or_else(|| CliError::NoRun {
+        run: named.to_owned(),
+    })
+}

@@ -1,0 +1,87 @@
+//! The definition of an evaluator: its settings, and the files that it brings along by their content.
+
+use proctor_record::fs::dir;
+use serde_json::{Value, json};
+
+use super::{
+    Evaluator, JudgesBy, Kind, RepoCommand, Verifier,
+    case_files::CaseFiles,
+    clean_copy::{Hidden, Setup},
+};
+use crate::workspace::Image;
+
+impl Evaluator {
+    /// The settings, with the content of files instead of their places.
+    pub(crate) fn definition(&self) -> Value {
+        let mut definition = json!({
+            "name": self.name,
+            "weight": self.weight,
+            "config": self.config,
+        });
+        if let Some(setup) = self.setup() {
+            definition["files"] = files(setup);
+        }
+        match &self.kind {
+            Kind::Judge(settings) => definition["request"] = settings.definition(),
+            Kind::Verifier(verifier) => definition["config"] = of_verifier(verifier),
+            _ => {}
+        }
+        definition
+    }
+}
+
+/// The digests of the files of the test case that a command sees.
+fn files(setup: &Setup) -> Value {
+    let case_files = setup.case_files.iter().flat_map(CaseFiles::all);
+    let mut found: Value = case_files
+        .map(|(name, path)| (name.to_string(), dir::digest(&path).into()))
+        .collect::<serde_json::Map<String, Value>>()
+        .into();
+    if let Hidden::Folder(folder) = &setup.hidden {
+        found["hidden tests"] = dir::digest(folder).into();
+    }
+    found
+}
+
+fn of_verifier(verifier: &Verifier) -> Value {
+    let environment = verifier.environment.as_ref();
+    let collect = verifier.collect.iter();
+    let collect = collect.map(|it| json!([it.command, it.timeout.as_secs(), it.user]));
+    json!({
+        "mode": verifier.mode,
+        "tests": dir::digest(&verifier.tests),
+        "env": verifier.env,
+        "user": verifier.user,
+        "timeout_s": verifier.timeout.as_secs(),
+        "network": verifier.network.as_ref().map(|it| format!("{it:?}")),
+        "image": environment.map(|it| of_image(&it.image)),
+        "collect": collect.collect::<Vec<_>>(),
+    })
+}
+
+/// An image by its name, or by the content that it is built from.
+pub(crate) fn of_image(image: &Image) -> Value {
+    match image {
+        Image::Named(name) => json!(name),
+        Image::Build { context, .. } => json!({"build": dir::digest(context)}),
+    }
+}
+
+/// The settings of a command of a repo's task.
+pub(super) fn of_repo_command(command: &RepoCommand<'_>) -> Value {
+    let judges_by = match &command.judges_by {
+        JudgesBy::ExitCode => "exit code",
+        JudgesBy::NewFindings => "new findings",
+        JudgesBy::Tests(_) => "tests",
+        JudgesBy::OwnTests => "own tests",
+    };
+    json!({
+        "command": command.line,
+        "timeout_s": command.timeout.as_secs(),
+        "install": command.install.map(|it| &it.command),
+        "build": command.build,
+        "hidden_tests": command.hidden_tests,
+        "image": command.image,
+        "judges_by": judges_by,
+    })
+}

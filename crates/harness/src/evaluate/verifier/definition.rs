@@ -1,0 +1,63 @@
+//! The verifier of a Harbor task, as its `task.toml` defines it.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use camino::Utf8PathBuf;
+use proctor_sandbox::Network;
+use serde::{Deserialize, Serialize};
+
+use crate::workspace::Environment;
+
+/// The environment of a Harbor task's verifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VerifierMode {
+    /// The environment of the agent.
+    Shared,
+    /// A fresh environment.
+    Separate,
+}
+
+impl VerifierMode {
+    /// The word used in files.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            VerifierMode::Shared => "shared",
+            VerifierMode::Separate => "separate",
+        }
+    }
+}
+
+/// How a Harbor task is judged: a script that writes a reward to a file.
+#[derive(Clone, Debug)]
+pub struct Verifier {
+    /// The environment of the script.
+    pub mode: VerifierMode,
+    /// The folder of `test.sh` and its files.
+    pub tests: Utf8PathBuf,
+    /// Its own variables.
+    pub env: BTreeMap<String, String>,
+    /// The variables of the agent's environment, for a verifier without a container.
+    pub local_env: BTreeMap<String, String>,
+    /// The user.
+    pub user: Option<String>,
+    /// The timeout.
+    pub timeout: Duration,
+    /// Its network; the agent's if unset.
+    pub network: Option<Network>,
+    /// The environment of a separate verifier; the agent's by default.
+    pub environment: Option<Box<Environment>>,
+    /// Commands that run in the agent's environment before the verifier.
+    pub collect: Vec<Collect>,
+}
+
+/// A command that collects data in the agent's environment for the verifier.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Collect {
+    /// The command.
+    pub command: String,
+    /// The timeout.
+    pub timeout: Duration,
+    /// The user.
+    pub user: Option<String>,
+}
