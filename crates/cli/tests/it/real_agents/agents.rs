@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use proctor_testkit::{processes_with, wait_until};
+use proctor_testkit::{Output, Running, processes_with, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -73,8 +73,8 @@ fn an_edit(cli: &Cli) {
     assert_eq!(side_calls.map_or(0, Vec::len), expected, "{record:#}");
 }
 
-/// A failure of a call, and the resulting outcome.
-fn failures_of(cli: &Cli) -> Vec<(&'static str, Value, &'static str)> {
+/// Failures of a call, each with the outcome that it leads to.
+fn failures_of(cli: &Cli) -> Vec<Fault> {
     let text = json!([{"text": "one two three four five six seven"}]);
     // Codex reports high demand after its last attempt.
     let broken = if cli.kind == "codex" {
@@ -82,51 +82,87 @@ fn failures_of(cli: &Cli) -> Vec<(&'static str, Value, &'static str)> {
     } else {
         "network"
     };
+    let fault = |name, answer, outcome| Fault {
+        name,
+        answer,
+        outcome,
+    };
+    let cut = json!({"message": {"content": text, "cut_after": 2}});
+    let empty = json!({"message": {"content": []}});
     vec![
-        ("a-401", json!({"error": {"status": 401}}), "auth"),
-        ("a-429", json!({"error": {"status": 429}}), "rate_limit"),
-        ("a-500", json!({"error": {"status": 500}}), broken),
-        (
-            "a-drop",
-            json!({"message": {"content": text, "cut_after": 2}}),
-            "network",
-        ),
-        (
-            "an-empty-reply",
-            json!({"message": {"content": []}}),
-            "agent_error",
-        ),
-        ("a-silence", json!({"hang": true}), SILENCE),
+        fault("a-401", json!({"error": {"status": 401}}), "auth"),
+        fault("a-429", json!({"error": {"status": 429}}), "rate_limit"),
+        fault("a-500", json!({"error": {"status": 500}}), broken),
+        fault("a-drop", cut, "network"),
+        fault("an-empty-reply", empty, "agent_error"),
+        fault("a-silence", json!({"hang": true}), SILENCE),
     ]
 }
 
-/// A run for each, all at once: most of the time goes into waiting.
-fn faults(cli: &Cli) {
-    let mut runs = Vec::new();
-    let limit = limit();
-    for (name, mut answer, outcome) in failures_of(cli) {
-        let Some(suite) = Suite::of(&[cli]) else {
-            return;
-        };
-        let suite = suite.task(name, limit);
+/// A trial whose calls to the model fail in one way.
+struct Fault {
+    name: &'static str,
+    answer: Value,
+    outcome: &'static str,
+}
+
+impl Fault {
+    fn start(&self, cli: &Cli, limit: Duration) -> Option<(Suite, Running)> {
+        let suite = Suite::of(&[cli])?.task(self.name, limit);
+        let mut answer = self.answer.clone();
         answer["repeat"] = json!("forever");
         let running = suite.scripted(&json!([answer])).spawn();
-        runs.push((name, outcome, suite, running));
+        Some((suite, running))
     }
-    for (name, outcome, suite, running) in runs {
+
+    /// The end of the trial, or nothing if the CLI did not reach the model within its limit.
+    fn finish(&self, cli: &Cli, suite: &Suite, running: Running) -> Option<(Value, Output)> {
         let output = running.wait();
         suite.assert_tidy();
-        let record = suite.record(cli, name, 1);
+        let record = suite.record(cli, self.name, 1);
+        let is_counted = |key| record["gateway"][key].as_u64() > Some(0);
+        let has_called = ["calls", "calls_failed", "calls_cut"]
+            .into_iter()
+            .any(is_counted);
+        has_called.then_some((record, output))
+    }
+
+    fn assert_class(&self, record: &Value, output: &Output) {
         let seen = record["outcome"].as_str().unwrap();
-        let is_right = seen == outcome || outcome == SILENCE && seen == "network";
-        assert!(is_right, "{name} is not {outcome}: {record:#}");
+        let is_right = seen == self.outcome || self.outcome == SILENCE && seen == "network";
+        assert!(
+            is_right,
+            "{} is not {}: {record:#}",
+            self.name, self.outcome
+        );
         // The agent's own failures are judged; infrastructure failures are not.
         let is_judged = matches!(seen, "timeout" | "agent_error");
         output.assert_code(if is_judged { 1 } else { 3 });
-        expect(&record, "/diff/files_changed", 0);
+        expect(record, "/diff/files_changed", 0);
+    }
+}
+
+/// A run for each, all at once: most of the time goes into waiting. On a busy machine a CLI may take
+/// longer than the limit to start; it then runs once more, by itself and with a long limit.
+fn faults(cli: &Cli) {
+    let limit = limit();
+    let mut runs = Vec::new();
+    for fault in failures_of(cli) {
+        let Some((suite, running)) = fault.start(cli, limit) else {
+            return;
+        };
+        runs.push((fault, suite, running));
+    }
+    for (fault, suite, running) in runs {
+        let (record, output) = fault.finish(cli, &suite, running).unwrap_or_else(|| {
+            let (suite, running) = fault.start(cli, 3 * limit).unwrap();
+            let end = fault.finish(cli, &suite, running);
+            end.unwrap_or_else(|| panic!("{} did not reach the model", fault.name))
+        });
+        fault.assert_class(&record, &output);
         // The limit, and what it takes to look at the CLI before and to clean up after it.
         let took = Duration::from_millis(record["duration_ms"].as_u64().unwrap());
-        assert!(took < 3 * limit, "{name} took {took:?}");
+        assert!(took < 5 * limit, "{} took {took:?}", fault.name);
     }
 }
 
