@@ -175,7 +175,7 @@ fn list_runs(args: &ListRunsArgs, as_json: bool) -> Result<Exit, CliError> {
         "done",
         "passed",
         "failed",
-        "not judged",
+        "excluded",
         "cost",
     ];
     let mut rows = vec![head.map(str::to_owned)];

@@ -59,7 +59,7 @@ pub fn suite_report(summary: &RunSummary) -> io::Result<()> {
         "task",
         "passed",
         "failed",
-        "not judged",
+        "excluded",
         "tokens",
         "cached",
         "cost",
@@ -91,7 +91,7 @@ pub fn suite_report(summary: &RunSummary) -> io::Result<()> {
     super::print(&text)
 }
 
-/// The trials that are not judged, by reason; empty if there are none.
+/// The excluded trials, by reason; empty if there are none.
 fn exclusions(trials: &[TrialSummary]) -> String {
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
     for trial in trials.iter().filter(|trial| trial.score.is_none()) {
@@ -296,7 +296,7 @@ fn badge(status: TrialStatus) -> &'static str {
     match status {
         TrialStatus::Passed => "\x1b[1;32mPASSED\x1b[0m",
         TrialStatus::Failed => "\x1b[1;31mFAILED\x1b[0m",
-        TrialStatus::Error => "\x1b[1;33mNOT JUDGED\x1b[0m",
+        TrialStatus::Error => "\x1b[1;33mEXCLUDED\x1b[0m",
         TrialStatus::Interrupted => "\x1b[1;33mINTERRUPTED\x1b[0m",
     }
 }

@@ -624,7 +624,7 @@ fn rescore_without_a_run_judges_all_runs() {
     let output = thunderdome(&context, &["rescore"]);
     output.assert_code(1);
     assert_eq!(
-        output.stdout.matches("1 trial judged again").count(),
+        output.stdout.matches("1 trial rescored").count(),
         3,
         "{output}"
     );

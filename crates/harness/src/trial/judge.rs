@@ -57,7 +57,7 @@ impl Trial<'_> {
         for (number, evaluator) in self.plan.task.evaluators.iter().enumerate() {
             let verdict = match (site, change, &trial_dir) {
                 _ if outcome.is_infrastructure() => {
-                    evaluator.skipped(&format!("not judged: the outcome is {}", outcome.as_str()))
+                    evaluator.skipped(&format!("excluded: the outcome is {}", outcome.as_str()))
                 }
                 _ if self.context.cancel.is_cancelled() => {
                     let why = if self.context.cause.is_final() {
@@ -65,7 +65,7 @@ impl Trial<'_> {
                     } else {
                         "the run was interrupted"
                     };
-                    evaluator.skipped(&format!("not judged: {why}"))
+                    evaluator.skipped(&format!("excluded: {why}"))
                 }
                 (Some(site), Some(change), Some(Ok(trial_dir))) => {
                     let judging = Judging {
@@ -87,7 +87,7 @@ impl Trial<'_> {
                     evaluator.judge(&judging, number + 1).await
                 }
                 (_, _, Some(Err(error))) => evaluator.broken(error),
-                _ => evaluator.skipped("not judged: the agent's change is unknown"),
+                _ => evaluator.skipped("excluded: the agent's change is unknown"),
             };
             (self.context.listener)(&Event::judged(&verdict));
             self.record.verdicts.push(verdict);
