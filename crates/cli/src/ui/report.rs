@@ -55,14 +55,7 @@ fn totals(summary: &RunSummary) -> String {
 /// Print the result of a suite: a row for each agent and task.
 pub fn suite_report(summary: &RunSummary) -> io::Result<()> {
     let head = [
-        "agent",
-        "task",
-        "passed",
-        "failed",
-        "excluded",
-        "tokens",
-        "cached",
-        "cost",
+        "agent", "task", "passed", "failed", "excluded", "tokens", "cached", "cost",
     ];
     let mut rows = vec![head.map(str::to_owned)];
     let is_same = |one: &TrialSummary, other: &TrialSummary| {

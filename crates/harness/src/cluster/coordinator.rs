@@ -325,10 +325,10 @@ impl<'a> Coordinator<'a> {
         let plan = &run.plan.trials[number];
         let key = self.key(number);
         let gateway = run.execution.gateway.as_ref().map(|gateway| {
-            let trials = run.plan.trials.len() as f64;
+            let trials = run.plan.trials.len();
             match self.slurm.settings.gateway {
                 GatewayPlace::Trial => GatewaySpec::Trial {
-                    slice_usd: gateway.run_budget_usd.map(|usd| usd / trials),
+                    slice_usd: gateway.run_budget_usd.map(|budget| budget.share(trials)),
                 },
                 GatewayPlace::Head => GatewaySpec::Head {
                     file: self.slurm.folder.join(paths::GATEWAY).into_string(),

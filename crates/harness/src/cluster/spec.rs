@@ -13,6 +13,7 @@ use proctor_record::{
         Event, GatewayPlace, Listener, PlanFile,
         lease::{Holder, Leases},
     },
+    usage::Usd,
 };
 use proctor_sandbox::{SandboxKind, host::Host};
 use schemars::JsonSchema;
@@ -22,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     config::{Execution, Executor, GatewayOverrides, KeepWorkspace, Settings, network_named},
-    model_access::{self, CoordinatorGateway, ListenOptions, Models, spent_usd_in},
+    model_access::{self, CoordinatorGateway, ListenOptions, Models, spent_in},
     plan::{Filter, NoMatch, ResolvedSuite, RunPlan, TrialPlan, load_kept_suite},
     run::{
         Gateways, ResourceSpec, Resources, RunError, TrialScope,
@@ -106,7 +107,8 @@ pub enum GatewaySpec {
     Trial {
         /// Its share of the budget of all trials.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        slice_usd: Option<f64>,
+        #[schemars(with = "Option<f64>")]
+        slice_usd: Option<Usd>,
     },
     /// The gateway of the head.
     Head {
@@ -273,8 +275,8 @@ impl TrialSpec {
             }
             Some(GatewaySpec::Trial { slice_usd }) => {
                 // The share covers all attempts together.
-                let spent = spent_usd(Utf8Path::new(&self.folder));
-                settings.run_budget_usd = slice_usd.map(|slice| (slice - spent).max(0.0));
+                let spent = spent(Utf8Path::new(&self.folder));
+                settings.run_budget_usd = slice_usd.map(|slice| slice.less(spent));
                 Models::at(&settings, env, ListenOptions::default())
                     .map(|models| models.known_as(GatewayPlace::Trial))
             }
@@ -379,10 +381,10 @@ impl TrialSpec {
 }
 
 /// The cost of all attempts at the trial in this directory so far.
-fn spent_usd(folder: &Utf8Path) -> f64 {
+fn spent(folder: &Utf8Path) -> Usd {
     let attempts = folders(folder).into_iter();
     attempts
-        .map(|folder| spent_usd_in(&folder.join("artifacts")))
+        .map(|folder| spent_in(&folder.join("artifacts")))
         .sum()
 }
 
@@ -414,8 +416,8 @@ mod tests {
                 fs::write(folder.join("calls.ndjson"), calls).unwrap();
             }
         }
-        assert!((spent_usd(&root.join("trial-1")) - 2.25).abs() < 1e-9);
-        assert!(spent_usd(&root.join("trial-3")).abs() < 1e-9);
+        assert_eq!(spent(&root.join("trial-1")), Usd::from_nanos(2_250_000_000));
+        assert_eq!(spent(&root.join("trial-3")), Usd::default());
     }
 
     #[test]

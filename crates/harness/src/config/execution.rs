@@ -6,6 +6,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_document::{ConfigError, Fault, Node, Value, parse_size};
 use proctor_gateway::{Faults, NumberSetting, Price, Script, ServerTools, Throttle};
+use proctor_record::usage::Usd;
 use proctor_sandbox::{Network, ResourceLimits, SandboxKind, SandboxSettings};
 use schemars::JsonSchema;
 use serde::{Deserialize, de::IgnoredAny};
@@ -99,13 +100,13 @@ impl Execution {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GatewaySettings {
     /// The budget of one trial, in dollars.
-    pub budget_usd: Option<f64>,
+    pub budget_usd: Option<Usd>,
     /// The budget of one trial, in tokens.
     pub budget_tokens: Option<u64>,
     /// The maximum number of model calls of one trial.
     pub budget_calls: Option<u64>,
     /// The budget of all trials together, in dollars.
-    pub run_budget_usd: Option<f64>,
+    pub run_budget_usd: Option<Usd>,
     /// The models that agents may request; all when empty.
     pub models: Vec<String>,
     /// Replacements of models, in matching order.
@@ -156,13 +157,15 @@ impl GatewaySettings {
 #[serde(deny_unknown_fields)]
 pub(super) struct GatewayAsWritten {
     /// The budget of one trial, in dollars.
-    budget_usd: Option<f64>,
+    #[schemars(with = "Option<f64>")]
+    budget_usd: Option<Usd>,
     /// The budget of one trial, in tokens.
     budget_tokens: Option<u64>,
     /// The maximum number of model calls of one trial.
     budget_calls: Option<u64>,
     /// The budget of all trials together, in dollars.
-    run_budget_usd: Option<f64>,
+    #[schemars(with = "Option<f64>")]
+    run_budget_usd: Option<Usd>,
     /// The models that agents may request; a trailing `*` matches any suffix.
     #[serde(default)]
     models: Vec<String>,
@@ -529,7 +532,7 @@ fn check_gateway(written: &GatewayAsWritten, node: &Node) -> Result<(), Fault> {
         ("budget_usd", written.budget_usd),
         ("run_budget_usd", written.run_budget_usd),
     ] {
-        if amount.is_some_and(|usd| !usd.is_finite() || usd <= 0.0) {
+        if amount.is_some_and(|usd| usd <= Usd::default()) {
             return Err(node.fault(key, format!("`{key}` must be more than 0 dollars")));
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use camino::Utf8Path;
 use proctor_document::{ConfigError, Fault, Node, Span, Value, keys_of, nearest, unknown_name};
-use proctor_record::fs::named;
+use proctor_record::{fs::named, usage::Usd};
 use proctor_sandbox::Network;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -359,7 +359,7 @@ fn proxy(
                 remarks.add("`log_dir` has no effect with `gateway: none`");
             }
             ("budget_per_trial_usd", _, Some(usd)) if usd > 0.0 => {
-                execution.gateway.get_or_insert_default().budget_usd = Some(usd);
+                execution.gateway.get_or_insert_default().budget_usd = Usd::from_dollars(usd);
             }
             ("log_dir", Some(dir), _) if !dir.is_empty() => {
                 execution.log_dir = Some(named::absolute(&folder.join(dir)));

@@ -157,7 +157,7 @@ fn figures(totals: &Totals) -> Figures {
 /// The upper bound of the cost, if calls were interrupted.
 fn at_most(totals: &Totals) -> Option<Usd> {
     let most = totals.cost_at_most().filter(|_| totals.calls_cut > 0)?;
-    Usd::from_dollars(most.0 as f64 / 1e9)
+    Some(Usd::from_nanos(most.0))
 }
 
 /// Converts tokens and their cost.
@@ -168,7 +168,7 @@ fn counted(tokens: Tokens, cost: Option<NanoUsd>) -> Figures {
         total_tokens: Some(tokens.input.saturating_add(tokens.output)),
         cache_read_tokens: Some(tokens.cache_read),
         cache_creation_tokens: Some(tokens.cache_write_5m.saturating_add(tokens.cache_write_1h)),
-        cost_usd: cost.and_then(|cost| Usd::from_dollars(cost.0 as f64 / 1e9)),
+        cost_usd: cost.map(|cost| Usd::from_nanos(cost.0)),
     }
 }
 

@@ -10,7 +10,7 @@ use proctor_gateway::{
     ServerTools, SocketGuard, Upstream, VirtualKey,
 };
 use proctor_process::Relay;
-use proctor_record::record::GatewayPlace;
+use proctor_record::{record::GatewayPlace, usage::Usd};
 use tokio_util::sync::CancellationToken;
 
 use super::{CALLS_FILE, KeyAccount, PROVIDERS, account::replayed, prices};
@@ -160,7 +160,7 @@ impl Models {
             ..GatewayConfig::default()
         })?;
         let run_limit = settings.run_budget_usd.map(|usd| Limits {
-            usd: Some(NanoUsd::from_usd(usd)),
+            usd: Some(nano_usd(usd)),
             ..Limits::default()
         });
         Ok(Models {
@@ -316,10 +316,15 @@ impl Models {
     }
 }
 
+/// An amount as the gateway has it.
+fn nano_usd(amount: Usd) -> NanoUsd {
+    NanoUsd(amount.nanos())
+}
+
 /// The budget of one trial.
 fn limits(settings: &GatewaySettings) -> Limits {
     Limits {
-        usd: settings.budget_usd.map(NanoUsd::from_usd),
+        usd: settings.budget_usd.map(nano_usd),
         tokens: settings.budget_tokens,
         calls: settings.budget_calls,
     }
