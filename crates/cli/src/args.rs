@@ -9,7 +9,10 @@ mod reports;
 mod usage;
 
 use camino::Utf8PathBuf;
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{
+    Parser, Subcommand, ValueEnum,
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
+};
 use proctor_sandbox::Network;
 
 pub use clusters::{InterruptArg, TrialArgs};
@@ -234,8 +237,8 @@ pub struct PlanArgs {
     #[arg(long, value_enum, value_name = "KIND")]
     pub sandbox: Option<SandboxArg>,
     /// Network of trials in containers; overrides suite and tasks
-    #[arg(long, value_enum, value_name = "NETWORK")]
-    pub network: Option<NetworkArg>,
+    #[arg(long, value_name = "NETWORK", value_parser = network())]
+    pub network: Option<Network>,
     /// Seed for the order of the trials
     #[arg(long, value_name = "N", value_parser = whole_number)]
     pub seed: Option<u64>,
@@ -263,25 +266,14 @@ pub enum SandboxArg {
     Docker,
 }
 
-/// Network access of trials in containers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum NetworkArg {
-    /// Only the gateway
-    Gateway,
-    /// Unrestricted
-    Open,
-    /// No network
-    None,
-}
-
-impl From<NetworkArg> for Network {
-    fn from(network: NetworkArg) -> Network {
-        match network {
-            NetworkArg::Gateway => Network::Gateway,
-            NetworkArg::Open => Network::Open,
-            NetworkArg::None => Network::None,
-        }
-    }
+/// The names of networks.
+fn network() -> impl TypedValueParser<Value = Network> {
+    let names = PossibleValuesParser::new([
+        PossibleValue::new("gateway").help("Only the gateway"),
+        PossibleValue::new("open").help("Unrestricted"),
+        PossibleValue::new("none").help("No network"),
+    ]);
+    names.try_map(|name| Network::named(&name).ok_or("unknown network"))
 }
 
 /// How to show progress.

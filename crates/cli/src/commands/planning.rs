@@ -218,8 +218,8 @@ fn apply_keep_workspace(execution: &mut Execution, args: &RunArgs) {
 }
 
 fn apply_network(execution: &mut Execution, args: &RunArgs) -> Result<(), CliError> {
-    if let Some(network) = args.options.network {
-        execution.network = Some(network.into());
+    if let Some(network) = &args.options.network {
+        execution.network = Some(network.clone());
     }
     match execution.idle_setting() {
         Some(setting) => Err(CliError::NeedsContainers { setting }),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proctor_process::{Event, Limits};
-use proctor_sandbox::docker::{Engine, Network, RUN_LABEL, Swept};
+use proctor_sandbox::docker::{ContainerNetwork, Engine, RUN_LABEL, Swept};
 use proctor_testkit::docker_host;
 
 use crate::support::{Rig, finish, sh};
@@ -29,7 +29,7 @@ async fn sweep_removes_only_resources_of_dead_runs() {
     assert!(matches!(process.next().await, Ok(Event::Output { .. })));
     let network = dead.engine.internal_network(&dead.labels()).await.unwrap();
     let mut spec = dead.spec();
-    spec.network = Network::Named(network.name().to_owned());
+    spec.network = ContainerNetwork::Named(network.name().to_owned());
     let container = dead.engine.create(spec).await.unwrap();
     let mut other = container
         .start(sh("echo up; sleep 1000"), Limits::default())

@@ -18,7 +18,7 @@ use proctor_record::{
         summary,
     },
 };
-use proctor_sandbox::host::Host;
+use proctor_sandbox::{Network, host::Host};
 use serde::Serialize;
 use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
@@ -362,7 +362,7 @@ impl<'a> Coordinator<'a> {
             sandbox: Some(run.execution.sandbox),
             network: run.execution.network.as_ref().and_then(|network| {
                 let name = network.as_str();
-                crate::config::network_named(name).map(|_| name.to_owned())
+                Network::named(name).map(|_| name.to_owned())
             }),
             keep_workspace: Some(run.execution.keep_workspace),
             time_limit_s: self.slurm.settings.time.map(|time| time.as_secs()),

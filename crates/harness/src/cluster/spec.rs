@@ -15,14 +15,14 @@ use proctor_record::{
     },
     usage::Usd,
 };
-use proctor_sandbox::{SandboxKind, host::Host};
+use proctor_sandbox::{Network, SandboxKind, host::Host};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    config::{Execution, Executor, GatewayOverrides, KeepWorkspace, Settings, network_named},
+    config::{Execution, Executor, GatewayOverrides, KeepWorkspace, Settings},
     model_access::{self, CoordinatorGateway, ListenOptions, Models, spent_in},
     plan::{Filter, NoMatch, ResolvedSuite, RunPlan, TrialPlan, load_kept_suite},
     run::{
@@ -370,7 +370,7 @@ impl TrialSpec {
             None => {}
         }
         if let Some(network) = &self.network {
-            suite.execution.network = network_named(network);
+            suite.execution.network = Network::named(network);
         }
         if let Some(keep) = self.keep_workspace {
             suite.execution.keep_workspace = keep;

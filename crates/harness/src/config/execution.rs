@@ -8,7 +8,7 @@ use proctor_document::{ConfigError, Fault, Node, Value, parse_size};
 use proctor_gateway::{Faults, NumberSetting, Price, Script, ServerTools, Throttle};
 use proctor_record::usage::Usd;
 use proctor_sandbox::{Network, ResourceLimits, SandboxKind, SandboxSettings};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
@@ -262,23 +262,10 @@ pub(super) enum SandboxChoice {
     Map(SandboxAsWritten),
 }
 
-/// A name, or a map with the allowed hosts.
-#[derive(JsonSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "used for its schema")]
-pub(super) enum NetworkChoice {
-    Named(NetworkName),
-    Map(NetworkAsWritten),
-}
-
-/// The network access of a trial.
-#[derive(JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[expect(dead_code, reason = "used for its schema")]
-pub(super) enum NetworkName {
-    Gateway,
-    Open,
-    None,
+/// The schema of `network`: a name, or a map with the allowed hosts.
+pub(super) fn network_schema(generator: &mut SchemaGenerator) -> Schema {
+    let map = generator.subschema_for::<AllowlistAsWritten>();
+    json_schema!({ "anyOf": [{ "type": "string", "enum": ["gateway", "open", "none"] }, map] })
 }
 
 /// `sandbox`, when it is a map.
@@ -322,7 +309,7 @@ pub(super) struct LimitsAsWritten {
 /// `network`, when it is a map.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NetworkAsWritten {
+pub(super) struct AllowlistAsWritten {
     /// Hosts that are reachable through the gateway: names, `*.names`, addresses, networks.
     allowlist: Vec<String>,
 }
@@ -424,7 +411,7 @@ fn limits(node: &Node, execution: &mut Execution) -> Result<(), Fault> {
 
 fn network(node: &Node) -> Result<Network, Fault> {
     if let Value::Map(_) = node.value {
-        let written: NetworkAsWritten = node.read()?;
+        let written: AllowlistAsWritten = node.read()?;
         return Ok(if written.allowlist.is_empty() {
             Network::Gateway
         } else {
@@ -432,23 +419,13 @@ fn network(node: &Node) -> Result<Network, Fault> {
         });
     }
     let text = node.as_str().unwrap_or_default();
-    network_named(text).ok_or_else(|| {
+    Network::named(text).ok_or_else(|| {
         Fault::new(
             node.span,
             format!("expected a network, found {}", node.value),
         )
         .with_hint("known: `gateway`, `open`, `none`, or a map with an `allowlist` of hosts")
     })
-}
-
-/// The network with this name.
-pub(crate) fn network_named(name: &str) -> Option<Network> {
-    match name {
-        "gateway" => Some(Network::Gateway),
-        "open" => Some(Network::Open),
-        "none" => Some(Network::None),
-        _ => None,
-    }
 }
 
 fn providers(node: &Node) -> Result<BTreeMap<String, usize>, Fault> {

@@ -34,7 +34,6 @@ pub(crate) use agent::read as read_agent;
 pub use agent::{AgentSpec, AgentType};
 pub use eval::{EvalCase, ResolvedEval, load_eval};
 pub use evaluator::EvaluatorSpec;
-pub(crate) use execution::network_named;
 pub use execution::{Execution, GatewaySettings, read_script};
 pub use executor::{Executor, SlurmSettings};
 pub use gateway::{GatewayOverrides, Gateways, load_gateways, parse_faults, read_prices};

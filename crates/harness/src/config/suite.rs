@@ -69,7 +69,7 @@ pub struct Suite {
     #[schemars(with = "Option<execution::LimitsAsWritten>")]
     pub(super) limits: Option<Node>,
     /// The network access of a trial; requires containers.
-    #[schemars(with = "Option<execution::NetworkChoice>")]
+    #[schemars(schema_with = "execution::network_schema")]
     pub(super) network: Option<Node>,
     /// Limits on concurrent trials by provider.
     #[schemars(with = "Option<BTreeMap<String, execution::ProviderAsWritten>>")]

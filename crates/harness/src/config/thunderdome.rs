@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::{
     agent::{AgentSpec, AgentType},
-    execution::{Execution, GatewaySettings, NetworkAsWritten},
+    execution::{AllowlistAsWritten, Execution, GatewaySettings},
     interpolate, litellm,
     policy::PolicySpec,
     remarks::Remarks,
@@ -135,7 +135,7 @@ pub(super) fn tolerate(root: &mut Node, known: &[&str], remarks: &mut Remarks) {
             "proxy" => keys_of::<ProxyAsWritten>(),
             "secrets" => keys_of::<SecretsAsWritten>(),
             "results" => keys_of::<ResultsSection>(),
-            "network" => keys_of::<NetworkAsWritten>(),
+            "network" => keys_of::<AllowlistAsWritten>(),
             "orchestrators" => keys_of::<Orchestrator>(),
             "tasks" => &task_keys,
             _ => continue,

@@ -13,7 +13,7 @@ use proctor_record::{
 };
 use proctor_sandbox::{
     Access, ExecEnv, Mount,
-    docker::Network,
+    docker::ContainerNetwork,
     shell::{self, Ran, ShellCommand},
 };
 
@@ -63,7 +63,7 @@ pub(super) struct Setup {
     /// Facts about files that follow from the command.
     pub(super) facts: Circumstances,
     /// The network of the commands.
-    pub(super) network: Network,
+    pub(super) network: ContainerNetwork,
     /// The image to judge in, instead of the trial's.
     pub(super) image: Option<String>,
 }
@@ -79,7 +79,7 @@ impl Default for Setup {
             hidden: Hidden::None,
             protect: Protect::default(),
             facts: Circumstances::default(),
-            network: Network::None,
+            network: ContainerNetwork::None,
             image: None,
         }
     }

@@ -25,7 +25,7 @@ const DEFAULT_TIMEOUT_MS: u64 = 300_000;
 /// `config` of `command`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct CommandEvaluatorAsWritten {
     /// The program and its arguments, or one string for `sh -c`.
     command: CommandLine,
     /// Additional environment variables.
@@ -46,15 +46,18 @@ struct Written {
 
 /// Validated settings.
 #[derive(Clone, Debug)]
-pub(super) struct Settings {
+pub(super) struct CommandEvaluatorSettings {
     argv: Vec<String>,
     timeout: Option<Duration>,
     pub(super) setup: Setup,
 }
 
-impl Settings {
-    pub(super) fn read(spec: &EvaluatorSpec, folder: &Utf8Path) -> Result<Settings, Fault> {
-        let written: Written = spec.config.read()?;
+impl CommandEvaluatorSettings {
+    pub(super) fn read(
+        spec: &EvaluatorSpec,
+        folder: &Utf8Path,
+    ) -> Result<CommandEvaluatorSettings, Fault> {
+        let written: CommandEvaluatorAsWritten = spec.config.read()?;
         let config = &spec.config;
         let argv = program(spec, written.command)?;
         let usual = Protect::tests();
@@ -65,7 +68,7 @@ impl Settings {
             protect: Protect::read(config, written.protect.as_deref(), usual)?,
             ..Setup::default()
         };
-        Ok(Settings {
+        Ok(CommandEvaluatorSettings {
             setup: setup.of_command(&argv),
             argv,
             timeout: timeout(written.timeout_ms),
@@ -73,9 +76,9 @@ impl Settings {
     }
 
     /// The settings for a shell command of a repo task.
-    pub(super) fn of_line(line: &str, timeout: Duration) -> Settings {
+    pub(super) fn of_line(line: &str, timeout: Duration) -> CommandEvaluatorSettings {
         let argv = shell::line(line);
-        Settings {
+        CommandEvaluatorSettings {
             setup: Setup::default().of_command(&argv),
             argv,
             timeout: Some(timeout),
@@ -141,7 +144,7 @@ struct Judged {
 /// Judges by the end of the command. A command that is not found is the task's fault, unless it is
 /// found in a control tree.
 pub(super) async fn judge(
-    settings: &Settings,
+    settings: &CommandEvaluatorSettings,
     judging: &Judging<'_>,
     evidence: &EvidenceDir,
 ) -> Result<Finding, String> {
@@ -162,7 +165,7 @@ pub(super) async fn judge(
 
 /// A control tree in which the command is found.
 async fn found_with(
-    settings: &Settings,
+    settings: &CommandEvaluatorSettings,
     judging: &Judging<'_>,
     evidence: &EvidenceDir,
 ) -> Result<Option<&'static str>, String> {
@@ -178,7 +181,7 @@ async fn found_with(
 }
 
 async fn run(
-    settings: &Settings,
+    settings: &CommandEvaluatorSettings,
     judging: &Judging<'_>,
     evidence: &EvidenceDir,
     which: (&str, &str),

@@ -28,7 +28,7 @@ use crate::config::EvaluatorSpec;
 /// `config` of `coverage`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct CoverageAsWritten {
     /// The command that runs the tests with coverage: words or a shell command.
     command: CommandLine,
     /// The report that it writes, relative to the clean copy. Default: the file in
@@ -54,16 +54,16 @@ struct Written {
 
 /// Validated settings.
 #[derive(Clone, Debug)]
-pub(super) struct Settings {
+pub(super) struct CoverageSettings {
     argv: Vec<String>,
     min: f64,
     timeout: Option<Duration>,
     pub(super) setup: Setup,
 }
 
-impl Settings {
-    pub(super) fn read(spec: &EvaluatorSpec, folder: &Utf8Path) -> Result<Settings, Fault> {
-        let written: Written = spec.config.read()?;
+impl CoverageSettings {
+    pub(super) fn read(spec: &EvaluatorSpec, folder: &Utf8Path) -> Result<CoverageSettings, Fault> {
+        let written: CoverageAsWritten = spec.config.read()?;
         if !(0.0..=1.0).contains(&written.min) {
             return Err(spec.config.fault("min", "`min` must be from 0 to 1"));
         }
@@ -78,7 +78,7 @@ impl Settings {
             protect: Protect::read(&spec.config, written.protect.as_deref(), usual)?,
             ..Setup::default()
         };
-        Ok(Settings {
+        Ok(CoverageSettings {
             setup: setup.of_command(&argv),
             argv,
             min: written.min,
@@ -101,7 +101,7 @@ struct Measured {
 /// Judges the coverage. A missing measurement is the work's fault if its command was ended, or if a
 /// control tree has one.
 pub(super) async fn judge(
-    settings: &Settings,
+    settings: &CoverageSettings,
     judging: &Judging<'_>,
     evidence: &EvidenceDir,
 ) -> Result<Finding, String> {
@@ -166,7 +166,7 @@ pub(super) async fn judge(
 
 /// A control tree with a better result than the work.
 async fn better_with(
-    settings: &Settings,
+    settings: &CoverageSettings,
     judging: &Judging<'_>,
     evidence: &EvidenceDir,
     is_better: &(dyn Fn(&Measured) -> bool + Sync),
@@ -183,7 +183,7 @@ async fn better_with(
 }
 
 async fn measure(
-    settings: &Settings,
+    settings: &CoverageSettings,
     judging: &Judging<'_>,
     evidence: &EvidenceDir,
     which: (&str, &str),

@@ -11,7 +11,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use proctor_agents::agent::{Adapter, Agent, PromptSource};
 use proctor_record::{fs::dir, record::Record, usage::Usage};
 use proctor_sandbox::{
-    Access, ExecEnv, ExecEnvSpec, Mount, Privileges, Sandbox, docker::Network, host::Host,
+    Access, ExecEnv, ExecEnvSpec, Mount, Privileges, Sandbox, docker::ContainerNetwork, host::Host,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -129,7 +129,7 @@ impl Judging<'_> {
         &self,
         mounts: Vec<Mount>,
         image: Option<&str>,
-        network: Network,
+        network: ContainerNetwork,
         filled: impl Future<Output = Result<(), String>>,
     ) -> Result<ExecEnv, String> {
         let (Sandbox::Docker(docker), ExecEnv::Docker(agents)) = (self.sandbox, self.exec_env)

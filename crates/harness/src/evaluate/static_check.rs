@@ -30,7 +30,7 @@ const FINDINGS: &str = "new-findings.json";
 /// `config` of `lint`, `build` and `typecheck`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct StaticCheckAsWritten {
     /// The command: words or a shell command. It writes its report (SARIF, `ESLint`'s or cargo's
     /// JSON) to the file in `PROCTOR_REPORT`; otherwise its output is read.
     command: CommandLine,
@@ -65,7 +65,7 @@ enum Level {
 
 /// Validated settings.
 #[derive(Clone, Debug)]
-pub(super) struct Settings {
+pub(super) struct StaticCheckSettings {
     argv: Vec<String>,
     level: Severity,
     max_new: usize,
@@ -73,9 +73,12 @@ pub(super) struct Settings {
     pub(super) setup: Setup,
 }
 
-impl Settings {
-    pub(super) fn read(spec: &EvaluatorSpec, folder: &Utf8Path) -> Result<Settings, Fault> {
-        let written: Written = spec.config.read()?;
+impl StaticCheckSettings {
+    pub(super) fn read(
+        spec: &EvaluatorSpec,
+        folder: &Utf8Path,
+    ) -> Result<StaticCheckSettings, Fault> {
+        let written: StaticCheckAsWritten = spec.config.read()?;
         let usual = Protect::linters();
         let protect = Protect::read(&spec.config, written.protect.as_deref(), usual)?;
         let argv = command::program(spec, written.command)?;
@@ -86,7 +89,7 @@ impl Settings {
             protect,
             ..Setup::default()
         };
-        Ok(Settings {
+        Ok(StaticCheckSettings {
             setup: setup.of_command(&argv),
             argv,
             level: match written.level.unwrap_or(Level::Warning) {
@@ -100,13 +103,13 @@ impl Settings {
     }
 
     /// The settings for a shell command of a repo task.
-    pub(super) fn of_line(line: &str, timeout: Duration) -> Settings {
+    pub(super) fn of_line(line: &str, timeout: Duration) -> StaticCheckSettings {
         let argv = shell::line(line);
         let setup = Setup {
             protect: Protect::linters(),
             ..Setup::default()
         };
-        Settings {
+        StaticCheckSettings {
             setup: setup.of_command(&argv),
             argv,
             level: Severity::Warning,
@@ -128,7 +131,7 @@ struct Said {
 }
 
 pub(super) async fn judge(
-    settings: &Settings,
+    settings: &StaticCheckSettings,
     judging: &Judging<'_>,
     evidence: &EvidenceDir,
 ) -> Result<Found, String> {
@@ -218,7 +221,7 @@ fn found(evidence: &EvidenceDir, said: &Said, status: VerdictStatus, message: St
 }
 
 async fn ask(
-    settings: &Settings,
+    settings: &StaticCheckSettings,
     judging: &Judging<'_>,
     evidence: &EvidenceDir,
     which: (&str, &str),

@@ -21,7 +21,7 @@ use proctor_record::{
 use proctor_sandbox::{
     Access, ContainerEnv, DockerSandbox, ExecEnv, ExecEnvSpec, Mount, Network, Privileges,
     ResourceLimits, Sandbox, availability,
-    docker::{EngineError, Image, Network as EngineNetwork},
+    docker::{ContainerNetwork, EngineError, Image},
     packages::{self, InstalledPackage, PythonVersion},
     trial_dir::TrialDir,
 };
@@ -263,8 +263,8 @@ impl Trial<'_> {
             mounts,
             privileges,
             network: match reach {
-                Network::Open => EngineNetwork::Open,
-                _ => EngineNetwork::None,
+                Network::Open => ContainerNetwork::Open,
+                _ => ContainerNetwork::None,
             },
             limits,
             readiness: environment

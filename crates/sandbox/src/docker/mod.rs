@@ -37,4 +37,4 @@ pub use error::{EngineError, SHIPPED};
 pub use image::{Image, with_tag};
 pub use network::InternalNetwork;
 pub use process::{ContainerProcess, JobFacts};
-pub use spec::{BINARY, BindMount, ContainerSpec, Hardening, Network, Root, Tmpfs};
+pub use spec::{BINARY, BindMount, ContainerNetwork, ContainerSpec, Hardening, Root, Tmpfs};

@@ -48,7 +48,7 @@ impl Engine {
 }
 
 impl InternalNetwork {
-    /// Its name, for [`Network::Named`](super::Network::Named).
+    /// Its name, for [`ContainerNetwork::Named`](super::ContainerNetwork::Named).
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -16,7 +16,7 @@ use proctor_record::{
 use serde_json::{Value, json};
 
 use super::{
-    settings::{AgentJudge, Judge, ProviderName, Settings},
+    settings::{AgentJudge, Judge, JudgeSettings, ProviderName},
     view,
 };
 use crate::{
@@ -41,7 +41,7 @@ pub(super) struct Said {
 
 /// One request to a judge.
 pub(super) struct Question<'a> {
-    pub(super) settings: &'a Settings,
+    pub(super) settings: &'a JudgeSettings,
     pub(super) judging: &'a Judging<'a>,
     /// The tree that is judged.
     pub(super) tree: &'a str,

@@ -11,7 +11,7 @@ use serde_json::{Map, json};
 use sha2::{Digest, Sha256};
 
 use super::{
-    Edit, Settings, Unread,
+    Edit, TestsSettings, Unread,
     expected::{Control, Expected},
     grade::{Grade, Graded},
     placement::{Locations, UnitTests},
@@ -94,7 +94,7 @@ impl Attempt {
 }
 
 pub(in crate::evaluate) async fn judge(
-    settings: &Settings,
+    settings: &TestsSettings,
     judging: &Judging<'_>,
     evidence: &EvidenceDir,
 ) -> Result<Finding, String> {
@@ -107,7 +107,7 @@ pub(in crate::evaluate) async fn judge(
 }
 
 pub(super) struct Examiner<'a> {
-    pub(super) settings: &'a Settings,
+    pub(super) settings: &'a TestsSettings,
     pub(super) judging: &'a Judging<'a>,
     evidence: &'a EvidenceDir,
 }
