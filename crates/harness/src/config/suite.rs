@@ -69,6 +69,7 @@ pub struct Suite {
     #[schemars(with = "Option<execution::LimitsAsWritten>")]
     pub(super) limits: Option<Node>,
     /// The network access of a trial; requires containers.
+    #[serde(default)]
     #[schemars(schema_with = "execution::network_schema")]
     pub(super) network: Option<Node>,
     /// Limits on concurrent trials by provider.

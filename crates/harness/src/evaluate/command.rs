@@ -132,13 +132,39 @@ fn fault(spec: &EvaluatorSpec, key: &str, message: &str) -> Fault {
     Fault::new(span, message)
 }
 
-/// One run of the command.
-struct Judged {
-    end: End,
-    message: String,
-    restored: Vec<String>,
-    tampered: Vec<String>,
-    shell: Option<&'static str>,
+/// One run of a judged command.
+pub(super) struct CommandRun {
+    pub(super) end: End,
+    /// How the command ended.
+    pub(super) message: String,
+    pub(super) restored: Vec<String>,
+    pub(super) tampered: Vec<String>,
+}
+
+impl CommandRun {
+    /// The finding of an evaluator that ran a command.
+    pub(super) fn finding(
+        &self,
+        evidence: &EvidenceDir,
+        status: VerdictStatus,
+        score: Option<f64>,
+        message: String,
+    ) -> Finding {
+        Finding {
+            status,
+            score,
+            message,
+            metrics: Map::from_iter([("exit_code".to_owned(), json!(self.end.code()))]),
+            assertions: None,
+            artifacts: vec![Artifact {
+                kind: "log".to_owned(),
+                path: format!("{}/output.log", evidence.folder),
+                description: "the output of the command".to_owned(),
+            }],
+            restored: self.restored.clone(),
+            tampered: self.tampered.clone(),
+        }
+    }
 }
 
 /// Judges by the end of the command. A command that is not found is the task's fault, unless it is
@@ -149,15 +175,20 @@ pub(super) async fn judge(
     evidence: &EvidenceDir,
 ) -> Result<Finding, String> {
     let tree = judging.change.tree.as_str();
-    let mut judged = run(settings, judging, evidence, ("", tree)).await?;
+    let (mut judged, shell) = run(settings, judging, evidence, ("", tree)).await?;
     if let End::NotFound(_) = judged.end {
         let Some(control) = found_with(settings, judging, evidence).await? else {
             return Err(judged.message);
         };
         judged.message = format!("{}; it runs with {control}", judged.message);
     }
-    let mut found = finding(&judged, evidence);
-    if let Some(shell) = judged.shell {
+    let status = if judged.end == End::Exited(0) {
+        VerdictStatus::Passed
+    } else {
+        VerdictStatus::Failed
+    };
+    let mut found = judged.finding(evidence, status, None, judged.message.clone());
+    if let Some(shell) = shell {
         found.metrics.insert("shell".to_owned(), json!(shell));
     }
     Ok(found)
@@ -172,7 +203,9 @@ async fn found_with(
     for control in judging.controls().await {
         let which = (control.name, control.tree.as_str());
         match run(settings, judging, evidence, which).await {
-            Ok(judged) if !matches!(judged.end, End::NotFound(_)) => return Ok(Some(control.what)),
+            Ok((judged, _)) if !matches!(judged.end, End::NotFound(_)) => {
+                return Ok(Some(control.what));
+            }
             Err(problem) if judging.cancel.is_cancelled() => return Err(problem),
             _ => {}
         }
@@ -180,28 +213,29 @@ async fn found_with(
     Ok(None)
 }
 
+/// Runs the command in a clean copy. Returns the shell that ran it as well.
 async fn run(
     settings: &CommandEvaluatorSettings,
     judging: &Judging<'_>,
     evidence: &EvidenceDir,
     which: (&str, &str),
-) -> Result<Judged, String> {
+) -> Result<(CommandRun, Option<&'static str>), String> {
     let mut copy = CleanCopy::open(&settings.setup, judging, evidence, which).await?;
     let restored = copy.filled.restored.clone();
     let judged = if let Err(unbuilt) = copy.make_ready().await? {
-        Judged {
+        let judged = CommandRun {
             end: unbuilt.end,
             message: unbuilt.message,
             restored,
             tampered: Vec::new(),
-            shell: None,
-        }
+        };
+        (judged, None)
     } else {
         let logs = copy.logs.clone();
         let ran = copy.step(&settings.argv, settings.timeout, logs).await?;
         let line = shell_words::join(&settings.argv);
         let end = End::of(&ran, &line)?;
-        Judged {
+        let judged = CommandRun {
             end,
             message: end.in_words(&line, &ran.last_line),
             restored,
@@ -210,30 +244,9 @@ async fn run(
             } else {
                 Vec::new()
             },
-            shell: ran.shell,
-        }
+        };
+        (judged, ran.shell)
     };
     copy.close().await?;
     Ok(judged)
-}
-
-fn finding(judged: &Judged, evidence: &EvidenceDir) -> Finding {
-    Finding {
-        status: if judged.end == End::Exited(0) {
-            VerdictStatus::Passed
-        } else {
-            VerdictStatus::Failed
-        },
-        score: None,
-        message: judged.message.clone(),
-        metrics: Map::from_iter([("exit_code".to_owned(), json!(judged.end.code()))]),
-        assertions: None,
-        artifacts: vec![Artifact {
-            kind: "log".to_owned(),
-            path: format!("{}/output.log", evidence.folder),
-            description: "the output of the command".to_owned(),
-        }],
-        restored: judged.restored.clone(),
-        tampered: judged.tampered.clone(),
-    }
 }

@@ -5,19 +5,16 @@ use std::{collections::BTreeMap, time::Duration};
 
 use camino::Utf8Path;
 use proctor_document::Fault;
-use proctor_record::{
-    record::{Artifact, VerdictStatus},
-    text::counted,
-};
+use proctor_record::{record::VerdictStatus, text::counted};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, json};
+use serde_json::json;
 
 use super::{
     EvidenceDir, Finding, Judging,
     case_files::CaseFiles,
     clean_copy::{CleanCopy, Setup},
-    command,
+    command::{self, CommandRun},
     command_line::CommandLine,
     control::End,
     protect::Protect,
@@ -89,13 +86,9 @@ impl CoverageSettings {
 
 /// One run of the command.
 struct Measured {
-    end: End,
-    /// A message about how it ended.
-    ended: String,
+    run: CommandRun,
     /// The measurement, or the reason that there is none.
     coverage: Result<Coverage, String>,
-    restored: Vec<String>,
-    tampered: Vec<String>,
 }
 
 /// Judges the coverage. A missing measurement is the work's fault if its command was ended, or if a
@@ -107,34 +100,20 @@ pub(super) async fn judge(
 ) -> Result<Finding, String> {
     let tree = judging.change.tree.as_str();
     let measured = measure(settings, judging, evidence, ("", tree)).await?;
+    let run = &measured.run;
+    let failed = |message| run.finding(evidence, VerdictStatus::Failed, Some(0.0), message);
     let coverage = match &measured.coverage {
         Ok(coverage) => coverage,
-        Err(_) if measured.end.was_ended() => {
-            let message = measured.ended.clone();
-            return Ok(finding(
-                &measured,
-                evidence,
-                VerdictStatus::Failed,
-                (0.0, message),
-            ));
-        }
+        Err(_) if run.end.was_ended() => return Ok(failed(run.message.clone())),
         Err(reason) => {
-            let message = format!("{reason} ({})", measured.ended);
-            let is_better = |other: &Measured| match measured.end {
-                End::NotFound(_) => !matches!(other.end, End::NotFound(_)),
+            let message = format!("{reason} ({})", run.message);
+            let is_better = |other: &Measured| match run.end {
+                End::NotFound(_) => !matches!(other.run.end, End::NotFound(_)),
                 _ => other.coverage.is_ok(),
             };
             return match better_with(settings, judging, evidence, &is_better).await? {
                 None => Err(message),
-                Some(control) => {
-                    let message = format!("{message}; it works with {control}");
-                    Ok(finding(
-                        &measured,
-                        evidence,
-                        VerdictStatus::Failed,
-                        (0.0, message),
-                    ))
-                }
+                Some(control) => Ok(failed(format!("{message}; it works with {control}"))),
             };
         }
     };
@@ -142,7 +121,7 @@ pub(super) async fn judge(
         .lines
         .ratio()
         .ok_or("the report contains no lines")?;
-    let has_passed = measured.end == End::Exited(0);
+    let has_passed = run.end == End::Exited(0);
     let mut message = format!(
         "{:.1} % of {} (wanted: {:.1} %)",
         share * 100.0,
@@ -150,7 +129,7 @@ pub(super) async fn judge(
         settings.min * 100.0
     );
     if !has_passed {
-        message = format!("{message}; {}", measured.ended);
+        message = format!("{message}; {}", run.message);
     }
     let (status, score) = match (has_passed, share >= settings.min) {
         (true, true) => (VerdictStatus::Passed, share),
@@ -158,7 +137,7 @@ pub(super) async fn judge(
         (false, _) => (VerdictStatus::Failed, 0.0),
     };
     let branches = coverage.branches.and_then(super::reports::Share::ratio);
-    let mut found = finding(&measured, evidence, status, (score, message));
+    let mut found = run.finding(evidence, status, Some(score), message);
     found.metrics.insert("lines".to_owned(), json!(share));
     found.metrics.insert("branches".to_owned(), json!(branches));
     Ok(found)
@@ -208,33 +187,11 @@ async fn measure(
         Vec::new()
     };
     copy.close().await?;
-    Ok(Measured {
+    let run = CommandRun {
         end,
-        ended: end.in_words(&line, &ran.last_line),
-        coverage,
+        message: end.in_words(&line, &ran.last_line),
         restored,
         tampered,
-    })
-}
-
-fn finding(
-    measured: &Measured,
-    evidence: &EvidenceDir,
-    status: VerdictStatus,
-    (score, message): (f64, String),
-) -> Finding {
-    Finding {
-        status,
-        score: Some(score),
-        message,
-        metrics: Map::from_iter([("exit_code".to_owned(), json!(measured.end.code()))]),
-        assertions: None,
-        artifacts: vec![Artifact {
-            kind: "log".to_owned(),
-            path: format!("{}/output.log", evidence.folder),
-            description: "the output of the command".to_owned(),
-        }],
-        restored: measured.restored.clone(),
-        tampered: measured.tampered.clone(),
-    }
+    };
+    Ok(Measured { run, coverage })
 }
