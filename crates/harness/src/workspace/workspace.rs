@@ -360,9 +360,11 @@ impl Workspace {
         self.git
             .run(["read-tree", "--reset", &self.base_commit])
             .await?;
-        self.git.run(["prune", "--expire=now"]).await?;
         self.files.remove(".git")?;
         self.give_repository()?;
+        // The baseline keeps the objects of the first tree for the patch of the installation.
+        let own = self.git.at(&self.path().join(".git"));
+        own.run(["prune", "--expire=now"]).await?;
         self.fix_attributes().await?;
         self.seal();
         Ok(())
