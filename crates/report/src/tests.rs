@@ -374,6 +374,18 @@ fn hostile_names_and_messages_are_escaped() {
     assert!(!page.contains("http://") && !page.contains("https://"));
 }
 
+/// Cached input has a column of its own, and its sort key is its own figure.
+#[test]
+fn page_shows_cached_tokens_apart() {
+    let mut trials = made_up(&[("a", "t", 1, Some(1.0), Some(1.0))]);
+    trials.trials[0].cached_tokens = Some(77_000);
+    let mut page = Vec::new();
+    html(&Report::new(&trials, Basis::default()), &trials, &mut page).unwrap();
+    let page = String::from_utf8(page).unwrap();
+    assert!(page.contains(r#"<td data-value="77000">"#), "{page}");
+    assert!(page.contains(",20000,77000,"), "{page}");
+}
+
 fn side(trials: &Trials) -> Chosen<'_> {
     Chosen {
         label: "run",
