@@ -61,3 +61,13 @@ pub(super) fn report(servers: &Value, host: &mut dyn SessionHost) {
     let servers: Vec<McpServer> = servers.collect();
     host.event(SessionEvent::McpServers(&servers));
 }
+
+/// Report servers that did not connect, by an agent that reports no others.
+pub(super) fn report_failed<'a>(names: impl Iterator<Item = &'a str>, host: &mut dyn SessionHost) {
+    let servers = names.map(|name| McpServer {
+        name: name.to_owned(),
+        status: "failed".to_owned(),
+    });
+    let servers: Vec<McpServer> = servers.collect();
+    host.event(SessionEvent::McpServers(&servers));
+}

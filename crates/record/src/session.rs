@@ -171,7 +171,7 @@ pub struct McpServer {
 impl McpServer {
     /// Whether the agent can use its tools. A server that is still connecting may become usable.
     pub fn is_usable(&self) -> bool {
-        matches!(self.status.as_str(), "connected" | "pending")
+        matches!(self.status.as_str(), "connected" | "pending" | "connecting")
     }
 }
 

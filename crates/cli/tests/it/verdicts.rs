@@ -7,8 +7,9 @@ use proctor_testkit::{Output, TestContext};
 use serde_json::{Value, json};
 
 use crate::support::{
-    MODEL, VERSION, claude_case, codes, command_case, context, init, install_claude, messages,
-    print, proctor_run, result, result_with, run, says, says_as, session, shell, with, write,
+    MODEL, VERSION, claude_case, codes, command_case, context, init, install_claude, last_record,
+    messages, print, proctor_run, result, result_with, run, says, says_as, session,
+    shell, with, write,
 };
 
 /// Runs a fake `claude` that plays these steps.
@@ -553,4 +554,13 @@ fn an_mcp_server_that_did_not_connect_excludes_the_trial() {
     assert_eq!(record["agent"]["mcp_servers"], servers);
     let notes = record["notes"].to_string();
     assert!(notes.contains("`db` was not usable: failed"), "{notes}");
+
+    install_claude(&context, &[print("done\n")]);
+    let fields = json!({"workspace_dir": "third", "agent": {"config": {"transport": "text"}}});
+    run(&context, &with(&case, &fields)).assert_code(0);
+    let notes = last_record(&context)["notes"].to_string();
+    assert!(
+        notes.contains("did not report the states of its MCP servers: db, web"),
+        "{notes}"
+    );
 }

@@ -189,10 +189,16 @@ impl Trial<'_> {
         contestant: Contestant,
         reported: Option<Vec<McpServer>>,
     ) -> Vec<McpServer> {
+        let required = self.plan_of(contestant).agent.required_mcp_servers();
         let Some(reported) = reported else {
+            if !required.is_empty() {
+                let names = required.join(", ");
+                self.note(format!(
+                    "the agent did not report the states of its MCP servers: {names}"
+                ));
+            }
             return Vec::new();
         };
-        let required = self.plan_of(contestant).agent.required_mcp_servers();
         let state = |name: &String| {
             let found = reported.iter().find(|server| server.name == *name);
             found.cloned().unwrap_or_else(|| McpServer {
