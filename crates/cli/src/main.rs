@@ -83,12 +83,9 @@ fn main() -> ExitCode {
         Err(error) => {
             let code = personality.code(error.exit(), purpose);
             ui::error(&error);
-            ui::json_error(
-                code,
-                &error::text(&error),
-                error.hint().as_deref(),
-                &error::faults(&error),
-            );
+            let hint = error.hint().map(|hint| personality.in_own_name(&hint));
+            let text = error::text(&error);
+            ui::json_error(code, &text, hint.as_deref(), &error::faults(&error));
             return code.into();
         }
     };
