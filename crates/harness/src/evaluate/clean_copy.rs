@@ -9,7 +9,7 @@ use std::{
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_record::{
     fs::{beneath::UntrustedDir, dir},
-    platform::{FileWatch, FolderWatch, Shell},
+    platform::{self, FileWatch, FileWrites, FolderWatch, Shell},
 };
 use proctor_sandbox::{
     Access, ExecEnv, Mount,
@@ -180,6 +180,8 @@ pub(super) struct CleanCopy<'a> {
     moves: Option<FolderWatch>,
     /// The watch for writes to the report.
     writes: Option<FileWatch>,
+    /// Whether a command took away the place of the report.
+    is_blocked: bool,
     tree: String,
 }
 
@@ -240,6 +242,7 @@ impl<'a> CleanCopy<'a> {
             seals: Seals::default(),
             moves: None,
             writes: None,
+            is_blocked: false,
             tree: tree.to_owned(),
         };
         let seals = copy.sealed(|rules| Seals::take(&copy.files, rules));
@@ -248,8 +251,6 @@ impl<'a> CleanCopy<'a> {
             let folders = copy.sealed_folders();
             let folders = folders.iter().map(Utf8PathBuf::as_path);
             copy.moves = FolderWatch::start(folders);
-            let ReportFile { root, path } = copy.report_file();
-            copy.writes = FileWatch::start(root.path_for_child(), &path);
         }
         Ok(copy)
     }
@@ -280,9 +281,37 @@ impl<'a> CleanCopy<'a> {
         names.into_iter().collect()
     }
 
-    /// How often programs wrote the report, as far as that is seen. This ends the watch.
-    fn writes_of_report(&mut self) -> usize {
-        self.writes.take().map_or(0, FileWatch::finish)
+    /// Puts an empty report in its place and watches it. The watch misses nothing, because the file
+    /// is there before the command starts.
+    fn expect_report(&mut self) {
+        let ReportFile { root, path } = self.report_file();
+        let is_ready = root.write(&path, b"").is_ok() && self.hand_over(&root, &path).is_ok();
+        self.is_blocked = !is_ready;
+        if is_ready && self.exec_env.shares_clock() {
+            self.writes = FileWatch::start(root.path_for_child(), &path);
+        }
+    }
+
+    /// Gives a file and its folders to the user of commands, if that is another user.
+    fn hand_over(&self, root: &UntrustedDir, path: &Utf8Path) -> Result<(), String> {
+        if matches!(self.exec_env, ExecEnv::Local) {
+            return Ok(());
+        }
+        let all = path.ancestors().filter(|it| !it.as_str().is_empty());
+        let all: Vec<_> = all.map(|it| root.path_for_child().join(it)).collect();
+        self.judging.hand_over(&all, platform::give)
+    }
+
+    /// The writes of the report, as far as they are seen. This ends the watch.
+    fn writes_of_report(&mut self) -> FileWrites {
+        let seen = self
+            .writes
+            .take()
+            .map_or_else(FileWrites::default, FileWatch::finish);
+        FileWrites {
+            is_replaced: seen.is_replaced || self.is_blocked,
+            ..seen
+        }
     }
 
     /// Calls `work` with the rules for sealed files.
@@ -323,7 +352,8 @@ impl<'a> CleanCopy<'a> {
         }
         let mut suspects = broken(self);
         suspects.extend(self.settings_above()?);
-        if self.writes_of_report() > 1 {
+        let writes = self.writes_of_report();
+        if writes.count > 1 || writes.is_replaced {
             suspects.push(THE_REPORT.to_owned());
         }
         if suspects.is_empty() {
@@ -345,14 +375,14 @@ impl<'a> CleanCopy<'a> {
         // Neither a failed test nor a failed build of the control matters here.
         if let Ok(Ok(())) = control.make_ready().await {
             let logs = control.logs.clone();
-            control.step(argv, timeout, logs).await?;
+            control.reporting_step(argv, timeout, logs).await?;
         }
         let mut usual = broken(&control);
-        // Without a report of the control there is nothing to compare with.
-        if control.writes_of_report() != 1 {
+        let usual_writes = control.writes_of_report();
+        control.close().await?;
+        if !is_forged(writes, usual_writes)? {
             usual.push(THE_REPORT.to_owned());
         }
-        control.close().await?;
         suspects.retain(|path| !usual.contains(path));
         Ok(suspects)
     }
@@ -403,6 +433,17 @@ impl<'a> CleanCopy<'a> {
             }
         }
         Ok(Ok(()))
+    }
+
+    /// Runs the command that writes the report. A report that is there already is removed.
+    pub(super) async fn reporting_step(
+        &mut self,
+        argv: &[String],
+        timeout: Option<Duration>,
+        logs: Utf8PathBuf,
+    ) -> Result<Ran, String> {
+        self.expect_report();
+        self.step(argv, timeout, logs).await
     }
 
     /// Runs a command.
@@ -502,19 +543,26 @@ pub(super) struct ReportFile {
 }
 
 impl ReportFile {
-    /// Removes a report that is part of the work and not of this run.
-    pub(super) fn remove(&self) {
-        // A report that cannot be removed cannot be read either.
-        let _ = self.root.remove(&self.path);
-    }
-
-    /// Reads the report; `None` if there is none.
+    /// Reads the report; `None` if there is none. The report is empty until it is written.
     pub(super) fn read(&self) -> Result<Option<Vec<u8>>, String> {
         match self.root.read(&self.path, MAX_REPORT) {
-            Ok(bytes) => Ok(Some(bytes)),
+            Ok(bytes) => Ok((!bytes.is_empty()).then_some(bytes)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(format!("cannot read the report: {error}")),
         }
+    }
+}
+
+/// Whether a report was forged, by its writes with the work and with a control. A command that
+/// writes its report twice, or replaces it, does so with the control, too.
+fn is_forged(work: FileWrites, control: FileWrites) -> Result<bool, String> {
+    if work.is_replaced && !control.is_replaced {
+        return Ok(true);
+    }
+    match (work.count, control.count) {
+        (0 | 1, _) | (_, 2..) => Ok(false),
+        (_, 1) => Ok(true),
+        (_, 0) => Err("the report was written more than once, and there is none of the untouched task to compare with: add a reference solution".to_owned()),
     }
 }
 
@@ -554,6 +602,26 @@ fn mounts(setup: &Setup, [copy, home, report, case]: [&Utf8Path; 4]) -> Vec<Moun
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn report_is_forged_if_its_writes_differ_from_the_control() {
+        let seen = |count, is_replaced| FileWrites { count, is_replaced };
+        let once = seen(1, false);
+        for (work, control, expected) in [
+            (once, once, Some(false)),
+            (seen(0, false), once, Some(false)),
+            (seen(2, false), once, Some(true)),
+            (seen(2, false), seen(2, false), Some(false)),
+            (seen(2, false), seen(0, false), None),
+            (seen(1, true), once, Some(true)),
+            (seen(1, true), seen(1, true), Some(false)),
+            (seen(2, true), seen(1, true), Some(true)),
+            (seen(1, true), seen(0, false), Some(true)),
+        ] {
+            let found = is_forged(work, control).ok();
+            assert_eq!(found, expected, "{work:?} {control:?}");
+        }
+    }
 
     #[test]
     fn report_path_is_in_the_command_text_only() {

@@ -169,9 +169,10 @@ async fn measure(
 ) -> Result<Measured, String> {
     let mut copy = CleanCopy::open(&settings.setup, judging, evidence, which).await?;
     let report = copy.report_file();
-    report.remove();
     let logs = copy.logs.clone();
-    let ran = copy.step(&settings.argv, settings.timeout, logs).await?;
+    let ran = copy
+        .reporting_step(&settings.argv, settings.timeout, logs)
+        .await?;
     let line = shell_words::join(&settings.argv);
     let end = End::of(&ran, &line)?;
     let written = report.read().and_then(|bytes| {

@@ -226,7 +226,7 @@ async fn ask(
     }
     let logs = copy.logs.clone();
     let ran = copy
-        .step(&settings.argv, settings.timeout, logs.clone())
+        .reporting_step(&settings.argv, settings.timeout, logs.clone())
         .await?;
     let line = shell_words::join(&settings.argv);
     let end = End::of(&ran, &line)?;

@@ -116,6 +116,7 @@ fn the_list_of_attacks_is_complete() {
         make::make(),
         table::git::attributes(),
         python::pytest(None),
+        python::pytest_with_own_report(None),
         node::node(false),
         javascript::jest(""),
         javascript::vitest(""),

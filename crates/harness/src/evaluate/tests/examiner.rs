@@ -371,15 +371,11 @@ impl Examiner<'_> {
                 own: Vec::new(),
             });
         }
-        // Removes a report that is part of the work.
         let file = self.settings.origin.file(copy);
-        if let Some(file) = &file {
-            file.remove();
-        }
         let argv = self.settings.argv_in(copy);
         let line = self.settings.line();
         let logs = copy.logs.clone();
-        let ran = copy.step(&argv, timeout, logs.clone()).await?;
+        let ran = copy.reporting_step(&argv, timeout, logs.clone()).await?;
         let end = End::of(&ran, &line)?;
         let ended = end.in_words(&line, &ran.last_line);
         let results = match end {
