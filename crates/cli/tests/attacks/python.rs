@@ -29,7 +29,7 @@ pub fn pytest(folder: Option<&str>) -> Table {
         + &write("tests/test_mine.py", "def test_mine(): assert True")
         + &write(
             "pyproject.toml",
-            "[project]\nname = 'p'\nversion = '1'\ndependencies = ['x']",
+            "[project]\nname = 'p'\nversion = '1'\ndependencies = ['x']\n[project.scripts]\ntool = 'helper:plus'",
         );
     let mut rows = settings();
     rows.extend(modules());
@@ -45,6 +45,11 @@ pub fn pytest(folder: Option<&str>) -> Table {
         good,
         tests: vec!["tests/test_calc.py"],
         renamed: "import pytest\nfrom calc import add\n\n@pytest.mark.parametrize('a, b', [(1, 2), (2, 1)])\ndef test_sum(a, b): assert add(a, b) == 3",
+        settings: Some((
+            "pytest.ini",
+            "[pytest]\naddopts = --no-such-option\n",
+            "[pytest]\naddopts = -q\n".to_owned(),
+        )),
         rows,
     }
 }

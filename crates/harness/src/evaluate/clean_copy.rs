@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io::ErrorKind,
+    io,
     time::Duration,
 };
 
@@ -23,22 +23,17 @@ use super::{
     control::End,
     fill::{self, Filled},
     protect::{self, Circumstances, Protect},
+    report_file::{REPORT, ReportFile, is_forged, with_report},
     seal::{Rules, Seals},
     tests::Edit,
 };
 use crate::workspace::WorkspaceError;
-
-/// The shell variable with the path of the report file.
-pub(super) const REPORT: &str = "PROCTOR_REPORT";
 
 /// The value of secrets in containers.
 const NO_SECRET: &str = "no-secret";
 
 /// The name of the report in the list of changed files.
 const THE_REPORT: &str = "the report";
-
-/// The maximum size of a report.
-const MAX_REPORT: u64 = 64 << 20;
 
 /// The placeholder of the copy's path in commands of known runners.
 const COPY: &str = "$PROCTOR_COPY";
@@ -204,11 +199,10 @@ impl<'a> CleanCopy<'a> {
         (name, tree): (&str, &str),
         edits: &[Edit],
     ) -> Result<CleanCopy<'a>, String> {
-        let all = judging
-            .scratch
-            .join(format!("judge-{}{name}", evidence.number));
-        let [copy, home, report, case] = ["copy", "home", "report", "case"].map(|it| all.join(it));
         let failed = |error: WorkspaceError| format!("cannot make a clean copy: {error}");
+        let all = new_folder(judging.scratch, &format!("judge-{}{name}", evidence.number));
+        let all = all.map_err(|error| failed(error.into()))?;
+        let [copy, home, report, case] = ["copy", "home", "report", "case"].map(|it| all.join(it));
         for folder in [&copy, &home.join("tmp"), &report, &case] {
             fs_err::create_dir_all(folder).map_err(|error| failed(error.into()))?;
         }
@@ -535,50 +529,19 @@ impl<'a> CleanCopy<'a> {
     }
 }
 
-/// A report in a folder that the agent's code can write to: parent folders may be links to
-/// anywhere.
-pub(super) struct ReportFile {
-    root: UntrustedDir,
-    path: Utf8PathBuf,
-}
-
-impl ReportFile {
-    /// Reads the report; `None` if there is none. The report is empty until it is written.
-    pub(super) fn read(&self) -> Result<Option<Vec<u8>>, String> {
-        match self.root.read(&self.path, MAX_REPORT) {
-            Ok(bytes) => Ok((!bytes.is_empty()).then_some(bytes)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(format!("cannot read the report: {error}")),
+/// A new folder for one copy. Earlier commands of the same user cannot know its name and put files
+/// into it.
+fn new_folder(scratch: &Utf8Path, name: &str) -> io::Result<Utf8PathBuf> {
+    for folder in [scratch.parent().unwrap_or(scratch), scratch] {
+        // They may have put something else in the place of the folders above.
+        if folder.symlink_metadata().is_ok_and(|it| !it.is_dir()) {
+            fs_err::remove_file(folder)?;
         }
     }
-}
-
-/// Whether a report was forged, by its writes with the work and with a control. A command that
-/// writes its report twice, or replaces it, does so with the control, too.
-fn is_forged(work: FileWrites, control: FileWrites) -> Result<bool, String> {
-    if work.is_replaced && !control.is_replaced {
-        return Ok(true);
-    }
-    match (work.count, control.count) {
-        (0 | 1, _) | (_, 2..) => Ok(false),
-        (_, 1) => Ok(true),
-        (_, 0) => Err("the report was written more than once, and there is none of the untouched task to compare with: add a reference solution".to_owned()),
-    }
-}
-
-/// The command with the path of the report in its text. The path is not in the environment, where
-/// every child process could read it.
-fn with_report(argv: &[String], report: &str) -> Vec<String> {
-    if argv.len() == 3 && argv.starts_with(&shell::line("")[..2]) {
-        if !argv[2].contains(REPORT) {
-            return argv.to_vec();
-        }
-        let path = shell_words::quote(report);
-        return shell::line(&format!("{REPORT}={path}\n{}", argv[2]));
-    }
-    let [plain, braced] = [format!("${REPORT}"), format!("${{{REPORT}}}")];
-    let expanded = |word: &String| word.replace(&plain, report).replace(&braced, report);
-    argv.iter().map(expanded).collect()
+    fs_err::create_dir_all(scratch)?;
+    let folder = scratch.join(format!("{name}-{}", uuid::Uuid::now_v7()));
+    fs_err::create_dir(&folder)?;
+    Ok(folder)
 }
 
 /// The mounts of a container for judging.
@@ -603,33 +566,21 @@ fn mounts(setup: &Setup, [copy, home, report, case]: [&Utf8Path; 4]) -> Vec<Moun
 mod tests {
     use super::*;
 
+    #[cfg(unix)]
     #[test]
-    fn report_is_forged_if_its_writes_differ_from_the_control() {
-        let seen = |count, is_replaced| FileWrites { count, is_replaced };
-        let once = seen(1, false);
-        for (work, control, expected) in [
-            (once, once, Some(false)),
-            (seen(0, false), once, Some(false)),
-            (seen(2, false), once, Some(true)),
-            (seen(2, false), seen(2, false), Some(false)),
-            (seen(2, false), seen(0, false), None),
-            (seen(1, true), once, Some(true)),
-            (seen(1, true), seen(1, true), Some(false)),
-            (seen(2, true), seen(1, true), Some(true)),
-            (seen(1, true), seen(0, false), Some(true)),
-        ] {
-            let found = is_forged(work, control).ok();
-            assert_eq!(found, expected, "{work:?} {control:?}");
-        }
-    }
-
-    #[test]
-    fn report_path_is_in_the_command_text_only() {
-        let words = ["jest", "--outputFile=$PROCTOR_REPORT", "${PROCTOR_REPORT}"];
-        let words = with_report(&words.map(str::to_owned), "/r");
-        assert_eq!(words, ["jest", "--outputFile=/r", "/r"]);
-        let line = with_report(&shell::line("x > \"$PROCTOR_REPORT\""), "/a b");
-        assert_eq!(line[2], "PROCTOR_REPORT='/a b'\nx > \"$PROCTOR_REPORT\"");
-        assert_eq!(with_report(&shell::line("x"), "/r"), shell::line("x"));
+    fn a_copy_has_a_new_folder_whatever_is_in_the_place_of_its_parents() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Utf8Path::from_path(dir.path()).unwrap();
+        let scratch = root.join("trial/scratch");
+        let first = new_folder(&scratch, "judge-1").unwrap();
+        assert_ne!(first, new_folder(&scratch, "judge-1").unwrap());
+        fs_err::create_dir(root.join("elsewhere")).unwrap();
+        dir::remove(&scratch).unwrap();
+        std::os::unix::fs::symlink(root.join("elsewhere"), &scratch).unwrap();
+        assert!(new_folder(&scratch, "judge-2").unwrap().is_dir());
+        assert_eq!(fs_err::read_dir(root.join("elsewhere")).unwrap().count(), 0);
+        dir::remove(&root.join("trial")).unwrap();
+        fs_err::write(root.join("trial"), "").unwrap();
+        assert!(new_folder(&scratch, "judge-3").unwrap().is_dir());
     }
 }

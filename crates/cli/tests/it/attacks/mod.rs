@@ -3,9 +3,9 @@
 
 mod compiled;
 mod files;
+mod gateway;
 mod git;
 mod honest;
-mod javascript;
 mod make;
 mod reports;
 mod sentinels;
@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::{
     support::context,
-    table::{self, Row, Sandbox, Table, node, python, shell},
+    table::{self, Row, Sandbox, Table, javascript, node, python, shell},
 };
 
 #[track_caller]
@@ -125,8 +125,9 @@ fn the_list_of_attacks_is_complete() {
         compiled::go("", ""),
     ];
     let rows = tables.iter().flat_map(|table| &table.rows);
-    let is_missing = |row: &&Row| !page.contains(&format!("\n| {} |", row.name));
-    let missing: Vec<&str> = rows.filter(is_missing).map(|row| row.name).collect();
+    let is_missing = |name: &&str| !page.contains(&format!("\n| {name} |"));
+    let names = rows.map(|row| row.name).chain(gateway::names());
+    let missing: Vec<&str> = names.filter(is_missing).collect();
     assert!(missing.is_empty(), "{missing:#?}");
 }
 
@@ -214,6 +215,11 @@ fn honest_pytest() {
 #[test]
 fn honest_node() {
     check_honest(tables::node(false));
+}
+
+#[test]
+fn honest_tap() {
+    check_honest(tables::node(true));
 }
 
 #[test]

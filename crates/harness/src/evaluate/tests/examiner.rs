@@ -22,8 +22,9 @@ use super::{
 use crate::evaluate::{
     EvidenceDir, Finding, Judging,
     answer_cache::CachedAnswer,
-    clean_copy::{CleanCopy, ReportFile},
+    clean_copy::CleanCopy,
     control::{ControlTree, End},
+    report_file::ReportFile,
     reports::{ReportError, TestReport, TextSummary},
 };
 

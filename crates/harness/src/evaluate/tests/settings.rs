@@ -13,10 +13,11 @@ use serde::Deserialize;
 use crate::{
     config::{EvaluatorSpec, globs},
     evaluate::{
-        clean_copy::{CleanCopy, Hidden, ReportFile, Setup},
+        clean_copy::{CleanCopy, Hidden, Setup},
         command,
         command_line::CommandLine,
         protect::Protect,
+        report_file::ReportFile,
     },
 };
 
