@@ -15,8 +15,7 @@ use super::{
 };
 use crate::definitions::{Defined, shared_keys};
 use crate::stats::{
-    Comparison, Effect, Interval, Level, McNemar, Paired, Passes, Power, Scores, Significance,
-    Within, mcnemar, within_tasks,
+    Effect, Interval, McNemar, PairTest, Paired, Passes, Power, Scope, Significance, mcnemar,
 };
 
 /// The compared metric.
@@ -70,16 +69,6 @@ impl Metric {
             Metric::Tokens => tokens(trial),
         }
     }
-}
-
-/// The scope of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Scope {
-    /// Similar tasks: the sample is large enough.
-    TasksLikeThese,
-    /// Exactly these tasks: there are too few to generalize, but they have many trials.
-    ExactlyTheseTasks,
 }
 
 /// The change of one metric.
@@ -208,7 +197,7 @@ fn change(metric: Metric, one: Option<&Row>, other: Option<&Row>, basis: Basis) 
     let (one, other) = (one?, other?);
     let values = |row: &Row| row.values(|trial| metric.of(trial));
     let (baseline, candidate) = (values(one), values(other));
-    let found = TestResult::new(&baseline, &candidate, basis)?;
+    let found = PairTest::new(&baseline, &candidate, basis.level, basis.resampling())?;
     let paired = Paired::new(&baseline, &candidate);
     let zeroed = Paired::new(&one.scores.as_zero, &other.scores.as_zero);
     let has_excluded = one.scores.excluded + other.scores.excluded > 0;
@@ -233,62 +222,6 @@ fn change(metric: Metric, one: Option<&Row>, other: Option<&Row>, basis: Basis) 
             .then(|| zeroed.difference())
             .flatten(),
     })
-}
-
-/// The result of the tests: over tasks or, if there are too few, over trials.
-struct TestResult {
-    difference: f64,
-    interval: Option<Interval>,
-    p_value: f64,
-    smallest_p: f64,
-    significance: Significance,
-    scope: Scope,
-    effect: Option<Effect>,
-}
-
-impl TestResult {
-    fn new(baseline: &Scores, candidate: &Scores, basis: Basis) -> Option<TestResult> {
-        let over_tasks = Paired::new(baseline, candidate).compare(basis.level, basis.resampling());
-        let enough = over_tasks.filter(|it| it.significance() != Significance::TooFew);
-        enough.map(TestResult::of_tasks).or_else(|| {
-            let within = within_tasks(baseline, candidate, basis.level, basis.resampling())?;
-            Some(TestResult::of_trials(within, basis.level))
-        })
-    }
-
-    fn of_tasks(comparison: Comparison) -> TestResult {
-        TestResult {
-            significance: comparison.significance(),
-            difference: comparison.difference,
-            interval: comparison.interval,
-            p_value: comparison.p_value,
-            smallest_p: comparison.smallest_p,
-            scope: Scope::TasksLikeThese,
-            effect: Some(comparison.effect),
-        }
-    }
-
-    fn of_trials(within: Within, level: Level) -> TestResult {
-        let reaches_zero = within.interval.is_some_and(|it| it.contains(0.0));
-        let significance = if within.smallest_p > level.alpha() {
-            Significance::TooFew
-        } else if within.p_value > level.alpha() || reaches_zero {
-            Significance::NotApart
-        } else if within.difference > 0.0 {
-            Significance::Higher
-        } else {
-            Significance::Lower
-        };
-        TestResult {
-            significance,
-            difference: within.difference,
-            interval: within.interval,
-            p_value: within.p_value,
-            smallest_p: within.smallest_p,
-            scope: Scope::ExactlyTheseTasks,
-            effect: None,
-        }
-    }
 }
 
 fn notes(baseline: Side, candidate: Side) -> Vec<String> {

@@ -14,7 +14,7 @@ use proctor_record::{
 };
 
 use super::*;
-use crate::stats::{Level, Seed, Significance};
+use crate::stats::{Level, Scope, Seed, Significance};
 
 /// A simulated trial: agent, task, number, score (`None` is a rate limit), dollars.
 type MadeUpTrial<'a> = (&'a str, &'a str, u32, Option<f64>, Option<f64>);

@@ -4,15 +4,18 @@
 
 mod bootstrap;
 mod calibrate;
+mod equivalence;
 mod interval;
 mod mean;
 mod median;
+mod pair_test;
 mod paired;
 mod pareto;
 mod power;
 mod ranking;
 mod rate;
 mod sample;
+mod sequential;
 mod signs;
 mod within;
 
@@ -23,13 +26,16 @@ mod simulation;
 
 pub use bootstrap::{Resampling, Seed, bootstrap_mean};
 pub use calibrate::{Calibration, FlatTask, Variation, variations};
+pub use equivalence::{AnalysisLevels, Decided, Decision, Margins, decide};
 pub use interval::{Interval, Level};
 pub use mean::{Mean, mean};
 pub use median::{Median, median};
+pub use pair_test::{PairSample, PairTest, Scope};
 pub use paired::{Comparison, Effect, McNemar, Paired, Significance, mcnemar};
 pub use pareto::{Point, pareto_front};
 pub use power::{Needed, Power};
 pub use ranking::{Contender, RankRange, Ranked, Ranking, holm, rank};
 pub use rate::{AllOf, PassRate, pass_at_k, pass_pow_k, pass_rate, wilson};
 pub use sample::{BothWays, NotFinite, PassCount, Passes, Scores, Unit};
+pub use sequential::{Look, LookUnit, Schedule, ScheduleOptions, Step, spending_levels};
 pub use within::{Within, within_tasks};

@@ -1,5 +1,6 @@
 //! The number of additional trials or tasks for a significant comparison.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
@@ -25,7 +26,7 @@ pub struct Power {
 }
 
 /// The number of additional units.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Needed {
     /// The sample is sufficient.
