@@ -2,8 +2,13 @@
 //! are the sample; trials of one task are correlated and never count as independent. Results that
 //! require more trials are `None`. The choice of estimators: `docs/dev/design/statistics.md`.
 
+mod ablation;
+mod allocation;
+mod bisect;
 mod bootstrap;
 mod calibrate;
+mod cost;
+mod eprocess;
 mod equivalence;
 mod interval;
 mod mean;
@@ -24,8 +29,15 @@ mod reference;
 #[cfg(test)]
 mod simulation;
 
+pub use ablation::{AblationDesign, PartEffect, PartSample, PartVerdict, part_effects};
+pub use allocation::{
+    PlannedVariance, TaskTally, ToDecide, VarianceShares, neyman, to_decide, variance_shares,
+};
+pub use bisect::{BisectStep, Bisection, VersionTally};
 pub use bootstrap::{Resampling, Seed, bootstrap_mean};
 pub use calibrate::{Calibration, FlatTask, Variation, variations};
+pub use cost::{CostPerSolved, PricedAgent, TaskCost, cost_per_solved, recommend};
+pub use eprocess::{Trend, trend};
 pub use equivalence::{AnalysisLevels, Decided, Decision, Margins, decide};
 pub use interval::{Interval, Level};
 pub use mean::{Mean, mean};

@@ -67,7 +67,7 @@ pub(super) fn needed(spread: &Spread, level: Level) -> Power {
 }
 
 /// The number of standard errors between 0 and a detectable difference.
-fn errors_apart(tasks: usize, level: Level) -> f64 {
+pub(super) fn errors_apart(tasks: usize, level: Level) -> f64 {
     let freedom = (tasks - 1) as f64;
     level.t(tasks - 1) + t_quantile(POWER, freedom)
 }
