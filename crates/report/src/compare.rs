@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use proctor_record::{parallel_map::parallel_map, record::TrialStatus, text::counted};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
@@ -19,7 +20,7 @@ use crate::stats::{
 };
 
 /// The compared metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
     /// The score.
@@ -60,7 +61,8 @@ impl Metric {
         matches!(self, Metric::Score | Metric::Passed)
     }
 
-    fn of(self, trial: &Trial) -> Option<f64> {
+    /// The value of a trial.
+    pub(crate) fn of(self, trial: &Trial) -> Option<f64> {
         match self {
             Metric::Score => trial.score,
             Metric::Passed => Some(f64::from(trial.status == TrialStatus::Passed)),
@@ -189,7 +191,7 @@ fn label(side: Side) -> String {
     format!("{agent} ({})", side.label)
 }
 
-fn row<'a>(side: Side<'a>, keys: &'a [String]) -> Option<Row<'a>> {
+pub(crate) fn row<'a>(side: Side<'a>, keys: &'a [String]) -> Option<Row<'a>> {
     Row::of(side.trials, side.agent, keys)
 }
 
@@ -224,7 +226,7 @@ fn change(metric: Metric, one: Option<&Row>, other: Option<&Row>, basis: Basis) 
     })
 }
 
-fn notes(baseline: Side, candidate: Side) -> Vec<String> {
+pub(crate) fn notes(baseline: Side, candidate: Side) -> Vec<String> {
     let mut notes = Vec::new();
     let agents = [baseline, candidate].map(|side| &side.trials.agents[side.agent]);
     let mut differs = |what: &str, one: &[String], other: &[String]| {

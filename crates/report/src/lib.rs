@@ -15,6 +15,7 @@ pub mod calibration;
 mod compare;
 mod csv;
 mod definitions;
+pub mod experiment;
 mod figures;
 pub mod foreign;
 mod gate;

@@ -17,7 +17,7 @@ use super::*;
 use crate::stats::{Level, Scope, Seed, Significance};
 
 /// A simulated trial: agent, task, number, score (`None` is a rate limit), dollars.
-type MadeUpTrial<'a> = (&'a str, &'a str, u32, Option<f64>, Option<f64>);
+pub(crate) type MadeUpTrial<'a> = (&'a str, &'a str, u32, Option<f64>, Option<f64>);
 
 fn names<'a>(seen: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut names: Vec<&str> = seen.collect();
@@ -26,7 +26,7 @@ fn names<'a>(seen: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     names
 }
 
-fn made_up(seen: &[MadeUpTrial]) -> Trials {
+pub(crate) fn made_up(seen: &[MadeUpTrial]) -> Trials {
     let agents = names(seen.iter().map(|it| it.0));
     let tasks = names(seen.iter().map(|it| it.1));
     let mut trials: Vec<Trial> = seen

@@ -8,7 +8,7 @@ use super::{
     bootstrap::Resampling,
     equivalence::{AnalysisLevels, Decision, Margins, decide},
     interval::{Interval, Level},
-    pair_test::{PairSample, Scope},
+    pair_test::PairSample,
     ranking::holm,
     sample::{NotFinite, Scores},
 };
@@ -72,14 +72,7 @@ pub fn part_effects(
     let needed = 80 * parts.len();
     let resampling = resampling.times(resampling.count().max(needed));
     let decided = parts.iter().map(|part| {
-        let tasks = super::Paired::new(part.without, part.with).tasks();
-        let sample = PairSample {
-            baseline: part.without,
-            candidate: part.with,
-            scope: Scope::of(tasks, level),
-            resampling,
-            is_share: true,
-        };
+        let sample = PairSample::of_experiment(part.without, part.with, level, resampling);
         decide(&sample, AnalysisLevels::fixed(level)?, margins, true)
     });
     let decided: Vec<_> = decided.collect();
@@ -158,7 +151,7 @@ fn orthogonal(parts: usize) -> Vec<Vec<bool>> {
     loop {
         if rows > parts && rows.is_power_of_two() {
             // Sylvester: the parity of common bits. Column 0 is constant.
-            let has = |row: usize, part: usize| (row & (part + 1)).count_ones() % 2 == 0;
+            let has = |row: usize, part: usize| (row & (part + 1)).count_ones().is_multiple_of(2);
             return table(rows, parts, has);
         }
         if rows > parts && is_prime(rows - 1) {
@@ -183,7 +176,7 @@ fn is_prime(number: usize) -> bool {
     number > 1
         && (2..number)
             .take_while(|it| it * it <= number)
-            .all(|it| number % it != 0)
+            .all(|it| !number.is_multiple_of(it))
 }
 
 #[cfg(test)]

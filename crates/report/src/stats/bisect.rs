@@ -204,7 +204,8 @@ fn evidence(before: VersionTally, after: VersionTally, gap: Option<f64>) -> (f64
     let mut pairs = Vec::new();
     for one in (0..GRID).map(rate) {
         let others = (0..GRID).map(rate);
-        let fits = |other: f64| gap.map_or(other == one, |gap| one - other >= gap - 1e-9);
+        let fits =
+            |other: f64| gap.map_or((other - one).abs() < 1e-9, |gap| one - other >= gap - 1e-9);
         pairs.extend(others.filter(|it| fits(*it)).map(|other| {
             let logarithm = likelihood(before, one) + likelihood(after, other);
             (logarithm, one, other)

@@ -59,7 +59,10 @@ fn ranks(nights: &[f64], seed: u64) -> Vec<f64> {
     let rank = |night: usize| {
         let earlier = &nights[..night];
         let below = earlier.iter().filter(|it| **it < nights[night]).count();
-        let equal = earlier.iter().filter(|it| **it == nights[night]).count();
+        let equal = earlier
+            .iter()
+            .filter(|it| it.total_cmp(&nights[night]).is_eq())
+            .count();
         let chance = ((draws.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
         (below as f64 + chance * (equal + 1) as f64) / (night + 1) as f64
     };

@@ -17,6 +17,7 @@ mod pair_test;
 mod paired;
 mod pareto;
 mod power;
+mod progress;
 mod ranking;
 mod rate;
 mod sample;
@@ -26,6 +27,8 @@ mod within;
 
 #[cfg(test)]
 mod reference;
+#[cfg(test)]
+mod simulated_experiments;
 #[cfg(test)]
 mod simulation;
 
@@ -46,6 +49,7 @@ pub use pair_test::{PairSample, PairTest, Scope};
 pub use paired::{Comparison, Effect, McNemar, Paired, Significance, mcnemar};
 pub use pareto::{Point, pareto_front};
 pub use power::{Needed, Power};
+pub use progress::{ArmResults, Progress, Quotas};
 pub use ranking::{Contender, RankRange, Ranked, Ranking, holm, rank};
 pub use rate::{AllOf, PassRate, pass_at_k, pass_pow_k, pass_rate, wilson};
 pub use sample::{BothWays, NotFinite, PassCount, Passes, Scores, Unit};

@@ -12,6 +12,10 @@ use super::{
     within::{Within, welch, within_tasks},
 };
 
+/// With fewer tasks, an experiment with repeated trials is about exactly these tasks: its trials
+/// say more than the few tasks do, and no interim analysis of half of them can reach its level.
+const FEW_TASKS: usize = 20;
+
 /// The scope of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -29,6 +33,15 @@ impl Scope {
             Scope::TasksLikeThese
         } else {
             Scope::ExactlyTheseTasks
+        }
+    }
+
+    /// The scope of an experiment with this many tasks and trials of each.
+    pub fn of_experiment(tasks: usize, trials: usize, level: Level) -> Scope {
+        if tasks < FEW_TASKS && trials > 1 {
+            Scope::ExactlyTheseTasks
+        } else {
+            Scope::of(tasks, level)
         }
     }
 }
@@ -95,6 +108,23 @@ impl<'a> PairSample<'a> {
         interval.or_else(|| self.unvaried_interval(level))
     }
 
+    /// The sample of an experiment, whose size determines the scope.
+    pub fn of_experiment(
+        baseline: &'a Scores,
+        candidate: &'a Scores,
+        level: Level,
+        resampling: Resampling,
+    ) -> PairSample<'a> {
+        let paired = Paired::new(baseline, candidate);
+        PairSample {
+            baseline,
+            candidate,
+            scope: Scope::of_experiment(paired.tasks(), paired.fewest_trials(), level),
+            resampling,
+            is_share: true,
+        }
+    }
+
     /// The shared tasks.
     pub fn paired(&self) -> Paired<'a> {
         Paired::new(self.baseline, self.candidate)
@@ -118,7 +148,7 @@ impl<'a> PairSample<'a> {
             Scope::ExactlyTheseTasks => {
                 let pairs = tasks.iter().map(|(one, other)| one.len().min(other.len()));
                 let mut arms = tasks.iter().flat_map(|(one, other)| [one, other]);
-                let is_flat = arms.all(|it| it.iter().all(|value| *value == it[0]));
+                let is_flat = arms.all(|it| it.iter().all(|value| (value - it[0]).abs() < 1e-12));
                 (pairs.sum(), is_flat)
             }
         };

@@ -206,7 +206,8 @@ impl<'a> Paired<'a> {
         sum / self.tasks.len() as f64
     }
 
-    fn fewest_trials(&self) -> usize {
+    /// The minimum number of trials of a task.
+    pub(super) fn fewest_trials(&self) -> usize {
         let fewest = |it: &Pair| it.baseline.len().min(it.candidate.len());
         self.tasks.iter().map(fewest).min().unwrap_or(0)
     }

@@ -17,11 +17,9 @@ use super::{
 /// The most interim and final analyses of an experiment.
 const LOOKS: usize = 4;
 /// Futility: the conditional power below which an experiment stops.
-const FUTILE: f64 = 0.1;
+const FUTILE: f64 = 0.05;
 /// The fraction of the units from which on an experiment can stop for futility.
 const FUTILE_FROM: f64 = 0.5;
-/// With fewer tasks, no interim analysis of half of them can reach its level.
-const FEW_TASKS: usize = 20;
 
 /// The unit in which results are added between two analyses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -126,18 +124,15 @@ impl Schedule {
         let mut tasks = tasks.to_vec();
         tasks.sort_unstable();
         Shuffle::new(options.seed).apply(&mut tasks);
-        let by_rounds = trials > 1 && tasks.len() < FEW_TASKS;
-        let (unit, units) = if by_rounds {
-            (LookUnit::Round, trials)
-        } else {
-            (LookUnit::Task, tasks.len())
+        let scope = Scope::of_experiment(tasks.len(), trials, options.level);
+        let (unit, units) = match scope {
+            Scope::ExactlyTheseTasks if trials > 1 => (LookUnit::Round, trials),
+            _ => (LookUnit::Task, tasks.len()),
         };
         let looks = looks(units.max(1), options);
-        let last = looks.last().and_then(Look::levels);
-        let level = last.map_or(options.level, |it| it.difference);
         Schedule {
             seed: options.seed,
-            scope: Scope::of(tasks.len(), level),
+            scope,
             trials,
             unit,
             adaptive: options.adaptive && unit == LookUnit::Round,
@@ -237,23 +232,25 @@ pub fn spending_levels(fractions: &[f64], alpha: f64) -> Vec<f64> {
     let mut levels = Vec::new();
     let mut paths = BrownianPaths::start();
     let mut spent = 0.0;
-    for fraction in fractions {
+    for (number, fraction) in fractions.iter().enumerate() {
         let allowed = spent_until(*fraction, alpha);
         let bound = paths.bound(*fraction, allowed - spent);
         levels.push(2.0 * normal_share(-bound / fraction.sqrt()));
-        paths = paths.stay_within(*fraction, bound);
         spent = allowed;
+        if number + 1 < fractions.len() {
+            paths = paths.stay_within(*fraction, bound);
+        }
     }
     levels
 }
 
-/// The O'Brien–Fleming type spending function of Lan and DeMets (1983), for each side.
+/// The O'Brien–Fleming type spending function of Lan and `DeMets` (1983), for each side.
 fn spent_until(fraction: f64, alpha: f64) -> f64 {
     4.0 * normal_share(-normal_quantile(1.0 - alpha / 4.0) / fraction.sqrt())
 }
 
 /// The density of a Brownian motion that has not crossed a bound so far, on a grid (Armitage,
-/// McPherson and Rowe 1969).
+/// `McPherson` and Rowe 1969).
 struct BrownianPaths {
     time: f64,
     /// Values, each with its probability.
@@ -262,7 +259,7 @@ struct BrownianPaths {
 
 impl BrownianPaths {
     /// An even number of steps, for Simpson's rule.
-    const STEPS: usize = 400;
+    const STEPS: usize = 120;
 
     fn start() -> BrownianPaths {
         BrownianPaths {
@@ -287,7 +284,7 @@ impl BrownianPaths {
     fn bound(&self, time: f64, probability: f64) -> f64 {
         let (mut low, mut high) = (0.0, 12.0);
         for _ in 0..60 {
-            let middle = (low + high) / 2.0;
+            let middle = f64::midpoint(low, high);
             if self.beyond(time, middle) > probability {
                 low = middle;
             } else {
