@@ -2,6 +2,7 @@
 
 mod clusters;
 mod config;
+mod experiments;
 mod keep_workspace;
 mod logs;
 mod models;
@@ -17,6 +18,7 @@ use proctor_sandbox::Network;
 
 pub use clusters::{InterruptArg, TrialArgs};
 pub use config::{ConfigArgs, ConfigCommand, InstallAgentsArgs, Level, SuggestTestcaseArgs};
+pub use experiments::{AbArgs, DecisionArgs, ExperimentArgs};
 pub use keep_workspace::KeepArg;
 pub use logs::{ExportArgs, ExportFormat, LogArgs, LogCommand, NormalizeArgs, NormalizeFormat};
 pub use models::{GatewayArgs, MissArg, ModelArgs, PricesArgs, RuleArgs};
@@ -47,6 +49,10 @@ pub struct Args {
 pub enum Command {
     /// Run agents on test cases or a suite, and judge the results
     Run(Box<RunArgs>),
+    /// Compare two variants of an agent: is B better than A?
+    Ab(Box<AbArgs>),
+    /// Run the experiment of a suite: are the candidates better than the baseline?
+    Experiment(Box<ExperimentArgs>),
     /// Judge existing work in a directory, without changing it
     Eval(EvalArgs),
     /// Check test cases and suites without running anything

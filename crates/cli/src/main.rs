@@ -44,6 +44,8 @@ fn main() -> ExitCode {
     let done = match command {
         _ if unused.is_some() => Err(CliError::UnusedConfig),
         Command::Run(args) => commands::run::run(&args),
+        Command::Ab(args) => commands::ab::ab(&args),
+        Command::Experiment(args) => commands::experiment::experiment(&args),
         Command::Eval(args) => commands::eval::eval(&args),
         Command::Validate(args) => commands::validate::validate(&args),
         Command::Init(args) => commands::init::init(&args),

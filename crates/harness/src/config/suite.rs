@@ -8,11 +8,13 @@ use proctor_record::fs::{is_safe_name, named};
 use proctor_sandbox::SandboxKind;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Map, json};
 
 use super::{
     agent::{self, AgentSpec},
     execution::{self, Execution},
     executor::{self, Executor},
+    experiment::ExperimentSettings,
     interpolate::{Unset, UnsetByAgent, Variables},
     keep_workspace::KeepWorkspace,
     remarks::Remarks,
@@ -53,6 +55,8 @@ pub struct Suite {
     /// The maximum number of concurrent trials.
     #[schemars(range(min = 1, max = 256))]
     pub(super) parallel: Option<usize>,
+    /// What the run is to find out.
+    pub(super) experiment: Option<ExperimentSettings>,
     /// The location of results.
     pub(super) results: Option<ResultsSection>,
     /// Which workspaces of finished trials are kept. Default: those that the diff cannot restore
@@ -128,6 +132,7 @@ pub struct SuiteConfig {
     pub(crate) tasks_span: Span,
     pub(crate) trials: u32,
     pub(crate) parallel: usize,
+    pub(crate) experiment: Option<ExperimentSettings>,
     pub(crate) results_dir: Utf8PathBuf,
     pub(crate) execution: Execution,
     /// The environment, with the variables of `secrets.env_file`.
@@ -168,6 +173,22 @@ impl SuiteFile {
         Ok(SuiteFile { source, root })
     }
 
+    /// A suite with this content instead of a file's. `path` is the file that the content comes from;
+    /// paths are relative to its directory.
+    pub fn of_document(
+        path: &Utf8Path,
+        document: Map<String, serde_json::Value>,
+    ) -> Result<SuiteFile, ConfigError> {
+        let text = serde_json::Value::Object(document);
+        SuiteFile::parse(path, format!("{text:#}\n"))
+    }
+
+    /// The content, with variables as written.
+    pub fn document(&self) -> Result<Map<String, serde_json::Value>, ConfigError> {
+        let read = self.root.read();
+        read.map_err(|fault| self.source.error(vec![fault]))
+    }
+
     pub(crate) fn read_config(
         mut self,
         env: &BTreeMap<String, String>,
@@ -191,20 +212,24 @@ pub(crate) fn config_of_folders(
     env: &BTreeMap<String, String>,
     settings: &Settings,
 ) -> Result<SuiteConfig, ConfigError> {
-    let quoted = |text: &str| serde_json::Value::from(text.replace("${", "$${")).to_string();
-    let mut text = "agents:\n".to_owned();
-    for kind in kinds {
-        text.extend(["  - type: ", &quoted(kind), "\n"]);
-    }
+    let literal = |text: &str| text.replace("${", "$${");
+    let mut agents: Vec<_> = kinds
+        .iter()
+        .map(|kind| json!({"type": literal(kind)}))
+        .collect();
     if kinds.is_empty() {
-        text.push_str("  - backend: auto\n");
+        agents.push(json!({"type": agent::AUTO}));
     }
-    text.push_str("tasks:\n");
-    for folder in folders {
-        let folder = named::absolute(folder);
-        text.extend(["  - folder: ", &quoted(folder.as_str()), "\n"]);
-    }
-    SuiteFile::parse("command line".into(), text)?.read_config(env, settings)
+    let folders = folders.iter().map(|folder| named::absolute(folder));
+    let tasks: Vec<_> = folders
+        .map(|folder| json!({"folder": literal(folder.as_str())}))
+        .collect();
+    let document = [
+        ("agents".to_owned(), json!(agents)),
+        ("tasks".to_owned(), json!(tasks)),
+    ];
+    let file = SuiteFile::of_document("command line".into(), Map::from_iter(document))?;
+    file.read_config(env, settings)
 }
 
 fn read_config(
@@ -244,6 +269,9 @@ fn read_config(
     }
     execution::check(&execution, &root, &mut faults);
     check_limits(&suite, &root, &mut faults);
+    if let (Some(experiment), Some(node)) = (&suite.experiment, root.get("experiment")) {
+        experiment.check(node, &mut faults);
+    }
     let tasks = read_tasks(&root, suite.tasks, &mut faults);
     let keep_workspace = suite.keep_workspace.or(settings.keep_workspace);
     execution.keep_workspace = keep_workspace.unwrap_or(KeepWorkspace::Needed);
@@ -256,6 +284,7 @@ fn read_config(
         tasks_span: root.span_of("tasks"),
         trials: suite.trials.unwrap_or(1),
         parallel: suite.parallel.unwrap_or(1),
+        experiment: suite.experiment,
         results_dir: named::absolute(&folder.join(dir)),
         execution,
         env,

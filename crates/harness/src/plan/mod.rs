@@ -3,6 +3,7 @@
 mod cases;
 mod definition;
 mod entries;
+mod experiment;
 mod filter;
 mod policy;
 mod run_plan;
@@ -12,6 +13,7 @@ pub(crate) use self::definition::of_task as define_task;
 pub use self::{
     cases::CaseOptions,
     definition::TrialDefinitions,
+    experiment::ExperimentPlan,
     filter::{Filter, NoMatch},
     policy::{Contender, Policy, Retry},
     run_plan::{Input, RunPlan, SameName, TrialPlan, auto_order},

@@ -17,7 +17,7 @@ use proctor_sandbox::{SandboxKind, host::Host, packages::Package};
 use serde_json::Value;
 
 use super::{
-    ResolvedSuite, TrialDefinitions, definition,
+    ExperimentPlan, ResolvedSuite, TrialDefinitions, definition,
     policy::{Contender, Policy},
 };
 use crate::{
@@ -185,6 +185,11 @@ pub struct RunPlan {
     pub seed: u64,
     /// The input files of the plan.
     pub input: Input,
+    /// What the run is to find out.
+    pub experiment: Option<ExperimentPlan>,
+    /// The number of trials up to each analysis of the experiment. Without one, all trials are one
+    /// stage.
+    pub stages: Vec<usize>,
 }
 
 /// The input files of a plan.
@@ -231,10 +236,13 @@ impl RunPlan {
             }
         }
         definition::define(&mut cases, execution, host);
+        let trials = rounds(cases, trials, seed);
         Ok(RunPlan {
-            trials: rounds(cases, trials, seed),
+            stages: vec![trials.len()],
+            trials,
             seed: seed.unwrap_or(0),
             input: Input::Cases,
+            experiment: None,
         })
     }
 
@@ -272,13 +280,26 @@ impl RunPlan {
                 }
             }
         }
+        let experiment = suite.experiment.as_ref();
+        let experiment = experiment.map(|it| ExperimentPlan::of(it, suite, seed));
+        let experiment = experiment.transpose().unwrap_or_else(|error| {
+            errors.push(error);
+            None
+        });
         if !errors.is_empty() {
             return Err(errors);
         }
         read_sections(&mut pairs, suite, host);
         definition::define(&mut pairs, &suite.execution, host);
+        let mut trials = rounds(pairs, suite.trials, Some(seed));
+        let stages = match &experiment {
+            Some(experiment) => experiment.arrange(&mut trials),
+            None => vec![trials.len()],
+        };
         Ok(RunPlan {
-            trials: rounds(pairs, suite.trials, Some(seed)),
+            trials,
+            stages,
+            experiment,
             seed,
             input: Input::Suite {
                 file: suite.source.path().to_owned(),

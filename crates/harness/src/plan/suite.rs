@@ -8,8 +8,8 @@ use proctor_document::{ConfigError, Fault};
 use super::entries::{find_tasks, load_tasks};
 use crate::{
     config::{
-        Execution, Remarks, Settings, Source, SuiteAgent, SuiteConfig, SuiteFile, check_unique,
-        config_of_folders,
+        Execution, ExperimentSettings, Remarks, Settings, Source, SuiteAgent, SuiteConfig,
+        SuiteFile, check_unique, config_of_folders,
     },
     task::{Task, repo_task::Surroundings},
 };
@@ -25,6 +25,8 @@ pub struct ResolvedSuite {
     pub trials: u32,
     /// The maximum number of concurrent trials.
     pub parallel: usize,
+    /// What the run is to find out.
+    pub experiment: Option<ExperimentSettings>,
     /// The results directory.
     pub results_dir: Utf8PathBuf,
     /// Where and how trials execute.
@@ -150,6 +152,7 @@ fn resolve(
         tasks,
         trials: config.trials,
         parallel: config.parallel,
+        experiment: config.experiment,
         results_dir: config.results_dir,
         execution: config.execution,
         env: config.env,

@@ -10,6 +10,7 @@ pub mod check;
 pub mod clean;
 pub mod control;
 mod error;
+pub mod experiment;
 mod job;
 mod jobs;
 mod preflight;

@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Gateways, ResourceSpec, Resources, RunError, RunSummary, cache_of,
+    Gateways, ResourceSpec, Resources, RunError, RunSummary, cache_of, experiment,
     job::{Done, Job, StoppedAgents},
     jobs::{Gathered, Jobs, OnEnd, RunJobs},
     summary::in_order,
@@ -26,7 +26,7 @@ use super::{
 use crate::{
     config::{Execution, Executor},
     model_access::{self, litellm::LiteLlmAccount},
-    plan::{Input, RunPlan, TrialPlan},
+    plan::{ExperimentPlan, Input, RunPlan, TrialPlan},
     run::control::Control,
     trial::{TrialError, provider_limits::Providers},
     workspace::Bases,
@@ -228,7 +228,7 @@ impl Runner<'_> {
         let holder = Holder::here(&self.host.name, None);
         // Also cancelled when a record cannot be written, because others could not be written either.
         let stop = cancel.child_token();
-        let trials = self.plan.trials.iter().enumerate().map(|(number, plan)| {
+        let job = |number: usize, plan| {
             let job = Job {
                 runner: self,
                 run_dir,
@@ -242,10 +242,29 @@ impl Runner<'_> {
                 plan,
             };
             job.run(listener)
-        });
-        // All trials wait concurrently, so that a paused provider does not block the trials of others.
-        let running: FuturesUnordered<_> = trials.collect();
-        resources.watched(gather(running, &stop)).await
+        };
+        let mut gathered = Gathered::default();
+        let mut from = 0;
+        for until in &self.plan.stages {
+            let trials = self.plan.trials.iter().enumerate();
+            let trials = trials.take(*until).skip(from);
+            // All trials wait concurrently, so that a paused provider does not block the trials of others.
+            let running: FuturesUnordered<_> = trials.map(|(at, plan)| job(at, plan)).collect();
+            let stage = resources.watched(gather(running, &stop)).await?;
+            gathered.done.extend(stage.done);
+            gathered.failed_starts.extend(stage.failed_starts);
+            from = *until;
+            if stop.is_cancelled() || self.is_settled(&run_dir.path) {
+                break;
+            }
+        }
+        Ok(gathered)
+    }
+
+    /// Whether the run stops after this analysis of its experiment.
+    fn is_settled(&self, run: &Utf8Path) -> bool {
+        let plan = self.plan.experiment.as_ref();
+        plan.is_some_and(|plan| experiment::is_settled(plan, run))
     }
 
     fn sum_up(
@@ -345,6 +364,7 @@ pub(crate) fn plan_file(plan: &RunPlan, run_id: &str) -> PlanFile {
         seed: plan.seed,
         trials: trials.collect(),
         pairs: pairs.into_values().collect(),
+        experiment: plan.experiment.as_ref().map(ExperimentPlan::document),
         definitions,
     }
 }

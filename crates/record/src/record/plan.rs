@@ -40,6 +40,9 @@ pub struct PlanFile {
     /// The digests of each agent on each task; empty in runs of older versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pairs: Vec<PairDigests>,
+    /// The plan of the run's experiment: the compared agents and the analyses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experiment: Option<Value>,
     /// The definitions that the digests stand for.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub definitions: BTreeMap<String, Value>,
@@ -76,7 +79,9 @@ impl PlanFile {
 
     /// Whether both plans have the same trials. The suite's file may have moved.
     pub fn is_same(&self, other: &PlanFile) -> bool {
-        self.seed == other.seed && self.trials == other.trials
+        self.seed == other.seed
+            && self.trials == other.trials
+            && self.experiment == other.experiment
     }
 
     /// The digests of an agent on a task.
@@ -172,6 +177,7 @@ mod tests {
             seed: 0,
             trials: Vec::new(),
             pairs,
+            experiment: None,
             definitions: all.into_iter().map(|it| (it.digest, it.text)).collect(),
         }
     }
