@@ -254,6 +254,9 @@ pub struct PlanArgs {
     /// Resume an earlier run; the latest one unless RUN is given
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "latest")]
     pub resume: Option<Utf8PathBuf>,
+    /// With --resume, run the remaining trials with changed definitions, listed apart in reports
+    #[arg(long, requires = "resume")]
+    pub accept_changes: bool,
     /// On Ctrl-C, keep or cancel the jobs on the cluster [default: prompt on a terminal, else
     /// detach]
     #[arg(long, value_enum, value_name = "HOW")]

@@ -567,7 +567,7 @@ fn run_hint(error: &RunError) -> Option<String> {
         RunError::Store(error) if error.is_full() => "free disk space, and continue with --resume",
         RunError::Changed { .. } => "resume with the same suite and options, or start a new run",
         RunError::DefinitionChanged { .. } => {
-            "a run has one definition of each agent and task: undo the change, or start a new run"
+            "undo the change, start a new run, or pass --accept-changes to run the remaining trials with the new definition, listed apart"
         }
         RunError::Running { .. } => "wait for it to finish, or stop it",
         RunError::Slurm(_) => "`proctor doctor` shows whether Slurm is installed",

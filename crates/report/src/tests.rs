@@ -54,6 +54,7 @@ pub(crate) fn made_up(seen: &[MadeUpTrial]) -> Trials {
             is_lower_bound: false,
             differences: Vec::new(),
             unverified_judges: Vec::new(),
+            delivery: Vec::new(),
             components: score
                 .map(|value| vec![component("tests", value), component("lint", 1.0)])
                 .unwrap_or_default(),

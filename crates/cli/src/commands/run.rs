@@ -7,7 +7,7 @@ use proctor_harness::{
     cluster,
     config::{Executor, SuiteFile},
     plan::RunPlan,
-    run::{RunSummary, Runner, control::Control},
+    run::{OnChange, RunSummary, Runner, control::Control},
     task::find,
 };
 use proctor_record::record::Event;
@@ -83,6 +83,11 @@ pub(super) fn execute(planned: &PlannedRun, args: &RunArgs) -> Result<RunSummary
         parallel: planned.parallel,
         retries: options.retry_infra,
         control: &control,
+        on_change: if options.accept_changes {
+            OnChange::Accept
+        } else {
+            OnChange::Refuse
+        },
         on_end: &interrupts.on_end,
         run_jobs: Some(cluster::run_jobs),
     };

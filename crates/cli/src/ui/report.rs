@@ -8,6 +8,7 @@ use proctor_record::{
     record::{
         NotPassed, ReasonGroup, Record, ReplayRecord, TrialStatus, TrialSummary, Verdict,
         VerdictStatus,
+        delivery::DeliverySummary,
         score::{Score, exclusion},
     },
     usage::{Usage, UsageSource, Usd},
@@ -67,6 +68,9 @@ pub fn suite_report(summary: &RunSummary) -> io::Result<()> {
     text.push_str(&totals(summary));
     text.push_str(&exclusions(&summary.trials));
     text.push_str(&failures(&summary.trials));
+    for warning in summary.delivery.iter().filter_map(DeliverySummary::warning) {
+        let _ = writeln!(text, "{warning}");
+    }
     let litellm = summary
         .litellm
         .iter()

@@ -55,6 +55,7 @@ mod thunderdome_contract;
 mod thunderdome_results;
 mod unverified;
 mod usage;
+mod variants;
 mod verdicts;
 mod watching;
 mod youbencha;

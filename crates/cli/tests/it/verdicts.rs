@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::support::{
     MODEL, VERSION, claude_case, codes, command_case, context, init, install_claude, last_record,
-    messages, print, proctor_run, result, result_with, run, says, says_as, session,
-    shell, with, write,
+    messages, print, proctor_run, result, result_with, run, says, says_as, session, shell, with,
+    write,
 };
 
 /// Runs a fake `claude` that plays these steps.

@@ -313,10 +313,12 @@ impl<'a> Coordinator<'a> {
     /// The commit that a trial starts from. If a repository cannot be read here, the trial records
     /// the error.
     async fn commit(&self, number: usize) -> Option<String> {
-        let Files::Repo(checkout) = &self.run.plan.trials[number].task.files else {
+        let plan = &self.run.plan.trials[number];
+        let Files::Repo(checkout) = &plan.task.files else {
             return None;
         };
-        let commit = self.bases.commit(checkout, self.run.host).await;
+        let start = plan.treatment.start(checkout);
+        let commit = self.bases.commit(&start, self.run.host).await;
         commit.ok().flatten()
     }
 

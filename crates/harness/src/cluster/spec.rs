@@ -251,7 +251,9 @@ impl TrialSpec {
     /// The base of its workspace: the commit that all trials of the run start from.
     fn bases(&self, plan: &TrialPlan) -> Bases {
         match (&plan.task.files, &self.commit) {
-            (Files::Repo(checkout), Some(commit)) => Bases::pinned(checkout, commit),
+            (Files::Repo(checkout), Some(commit)) => {
+                Bases::pinned(&plan.treatment.start(checkout), commit)
+            }
             _ => Bases::default(),
         }
     }

@@ -30,6 +30,8 @@ mod testcase;
 #[cfg(test)]
 mod tests;
 mod thunderdome;
+mod treatment;
+mod variants;
 
 pub(crate) use agent::read as read_agent;
 pub use agent::{AgentSpec, AgentType};
@@ -60,3 +62,7 @@ pub(crate) use suite::{check_unique, config_of_folders};
 pub(crate) use task_entry::{GreenWeights, RepoEntry, TaskEntry, Weights};
 pub use testcase::{OutputLimits, ResolvedCase, TestCase, load};
 pub use thunderdome::add_env_file;
+pub use treatment::{
+    FileContent, FileSource, PromptParts, Skill, Treatment, TreatmentPath, TreatmentRoot,
+};
+pub(crate) use variants::VARIED_KEYS;

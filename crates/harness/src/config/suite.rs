@@ -22,6 +22,8 @@ use super::{
     source::{self, Source},
     task_entry::TaskEntry,
     thunderdome::{self, SuiteEnv},
+    treatment::Treatment,
+    variants,
 };
 
 const MAX_NAME: usize = 100;
@@ -40,7 +42,11 @@ pub struct Suite {
         reason = "for editors; named here so that it is a known key"
     )]
     schema: Option<String>,
-    /// The agents: an `agent` section each, with a `name`.
+    /// What may differ between variants: keys of agents, such as `files`, options of `config`, or
+    /// JSON pointers into their definitions. Any other difference is an error.
+    pub(super) vary: Option<Vec<String>>,
+    /// The agents: an `agent` section each, with a `name`. They can have `files`, `skills`,
+    /// `prompt_prefix`, `prompt_suffix`, `prompt_template`, `ref` and `variants`.
     #[schemars(with = "Option<Vec<serde_json::Map<String, serde_json::Value>>>")]
     pub(super) agents: Option<Vec<Node>>,
     /// Agents in Thunderdome's format: adapter scripts.
@@ -109,6 +115,10 @@ pub struct SuiteAgent {
     pub unset: Vec<Unset>,
     /// Whether it is listed under `orchestrators`.
     pub is_orchestrator: bool,
+    /// What it gets besides its section.
+    pub treatment: Treatment,
+    /// The name of the agent that it is a variant of.
+    pub variant_of: Option<String>,
 }
 
 /// Whether a file is a suite rather than a test case.
@@ -127,6 +137,8 @@ pub fn results_dir_of(path: &Utf8Path) -> Option<Utf8PathBuf> {
 /// A suite as written, without its tasks, which have their own files.
 pub struct SuiteConfig {
     pub(crate) agents: Vec<SuiteAgent>,
+    /// What may differ between variants, with its position.
+    pub(crate) vary: Option<(Vec<String>, Span)>,
     pub(crate) tasks: Vec<(Node, TaskEntry)>,
     /// The position of `tasks`.
     pub(crate) tasks_span: Span,
@@ -255,7 +267,11 @@ fn read_config(
     let mut execution = execution::read(&suite, &folder, &mut faults);
     let collected = (&mut faults, &mut remarks);
     let judge_model = thunderdome::settings((&root, &suite), &folder, &mut execution, collected);
-    let agents = read_agents(&root, &suite, (&source, settings), unset, &mut faults);
+    let context = (&source, folder.as_path(), settings);
+    let agents = read_agents(&root, &suite, context, unset, &mut faults);
+    if let Some(vary) = &suite.vary {
+        variants::check_vary(vary, root.span_of("vary"), &agents, &mut faults);
+    }
     // An agent with an image has to run in it.
     let brings_image = |agent: &SuiteAgent| agent.spec.config.get("image").is_some();
     let is_docker = matches!(execution.executor, Executor::Docker(_));
@@ -280,6 +296,7 @@ fn read_config(
         .map_or_else(|| "results".to_owned(), |results| results.dir);
     Ok(SuiteConfig {
         agents,
+        vary: suite.vary.map(|vary| (vary, root.span_of("vary"))),
         tasks,
         tasks_span: root.span_of("tasks"),
         trials: suite.trials.unwrap_or(1),
@@ -332,7 +349,7 @@ fn without_gateway(root: &Node) -> bool {
 fn read_agents(
     root: &Node,
     suite: &Suite,
-    (source, settings): (&Source, &Settings),
+    (source, folder, settings): (&Source, &Utf8Path, &Settings),
     mut unset: UnsetByAgent,
     faults: &mut Vec<Fault>,
 ) -> Vec<SuiteAgent> {
@@ -345,8 +362,11 @@ fn read_agents(
     }
     for (number, item) in suite.agents.iter().flatten().enumerate() {
         let unset = unset.remove(&("agents", number)).unwrap_or_default();
-        match read_agent(item, settings) {
-            Ok(agent) => agents.push(SuiteAgent { unset, ..agent }),
+        match read_variants(item, folder, settings) {
+            Ok(variants) => agents.extend(variants.into_iter().map(|agent| SuiteAgent {
+                unset: unset.clone(),
+                ..agent
+            })),
             // Unset variables may be the cause of the other faults.
             Err(_) if !unset.is_empty() => faults.extend(unset.into_iter().map(|it| it.fault)),
             Err(more) => faults.extend(more),
@@ -365,10 +385,32 @@ fn read_agents(
     agents
 }
 
+/// Reads an entry of `agents`: one agent, or its variants.
+fn read_variants(
+    item: &Node,
+    folder: &Utf8Path,
+    settings: &Settings,
+) -> Result<Vec<SuiteAgent>, Vec<Fault>> {
+    let (sections, variant_of) = variants::expand(item).map_err(|fault| vec![fault])?;
+    let agents = sections.iter().map(|section| {
+        let agent = read_agent(section, folder, settings)?;
+        Ok(SuiteAgent {
+            variant_of: variant_of.clone(),
+            ..agent
+        })
+    });
+    agents.collect()
+}
+
 /// Reads an `agent` section with its name.
-fn read_agent(item: &Node, settings: &Settings) -> Result<SuiteAgent, Vec<Fault>> {
+fn read_agent(
+    item: &Node,
+    folder: &Utf8Path,
+    settings: &Settings,
+) -> Result<SuiteAgent, Vec<Fault>> {
     let mut section = item.clone();
     let name = section.remove("name");
+    let treatment = Treatment::take(&mut section, folder)?;
     let mut spec = agent::read(&section, item.span)?;
     spec.complete(settings);
     let name = match (&name, &spec.kind) {
@@ -381,6 +423,8 @@ fn read_agent(item: &Node, settings: &Settings) -> Result<SuiteAgent, Vec<Fault>
         spec,
         unset: Vec::new(),
         is_orchestrator: false,
+        treatment,
+        variant_of: None,
     })
 }
 

@@ -18,6 +18,7 @@ use super::{
     source::Source,
     suite::{ResultsSection, Suite, SuiteAgent, agent_name},
     task_entry::TaskEntry,
+    treatment::Treatment,
 };
 
 /// Unknown keys that could affect agents or judging. A remark is not enough for them: the results
@@ -233,6 +234,8 @@ fn orchestrator(item: &Node, source: &Source) -> Result<SuiteAgent, Fault> {
         },
         unset: Vec::new(),
         is_orchestrator: true,
+        treatment: Treatment::default(),
+        variant_of: None,
     })
 }
 

@@ -1,7 +1,8 @@
 //! The gateway's account of a trial: converts the ledger of its key for the record.
 
 use proctor_gateway::{
-    Call, CallEnd, Kind, Ledger, ModelContext, NanoUsd, RecordingReport, Tokens, Totals,
+    Call, CallEnd, Kind, Ledger, ModelContext, NanoUsd, Observation, RecordingReport, Tokens,
+    Totals,
 };
 use proctor_record::{
     record::{GatewayRecord, MOST_DIFFERENCES, ReplayRecord, SideCall},
@@ -22,6 +23,8 @@ pub struct KeyAccount {
     pub(crate) context: Option<ModelContext>,
     /// The last call, if it failed.
     pub(crate) last_failure: Option<FailedCall>,
+    /// What was seen of each watched item.
+    pub(crate) watched: Vec<Observation>,
 }
 
 impl KeyAccount {
@@ -30,6 +33,7 @@ impl KeyAccount {
             record: record_of(ledger),
             context: ledger.context.clone(),
             last_failure: failed_call::failed(ledger),
+            watched: ledger.watched.clone(),
         }
     }
 }

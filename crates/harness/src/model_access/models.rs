@@ -7,7 +7,7 @@ use proctor_agents::agent::Endpoint;
 use proctor_gateway::{
     Budget, Certificate, Gateway, GatewayConfig, GatewayError, KeySpec, Limits, NanoUsd,
     NumberSetting, OnMiss, Pace, Pages, PortGuard, Provider, RecordingSpec, RequestPolicy, Secret,
-    ServerTools, SocketGuard, Upstream, VirtualKey,
+    ServerTools, SocketGuard, Upstream, VirtualKey, Watch,
 };
 use proctor_process::Relay;
 use proctor_record::{record::GatewayPlace, usage::Usd};
@@ -89,6 +89,8 @@ pub struct Needs<'a> {
     pub passed_keys: Vec<String>,
     /// Whether its network is closed: tools that run at the provider would bypass it.
     pub is_sealed: bool,
+    /// Texts, skills and tools to look for in requests.
+    pub watch: Vec<Watch>,
 }
 
 /// The address of a gateway, and whether it has status pages.
@@ -255,6 +257,7 @@ impl Models {
         if needs.is_sealed && self.settings.server_tools.is_none() {
             spec.policy.server_tools = ServerTools::Refuse;
         }
+        spec.watch = needs.watch;
         spec.aliases = needs.passed_keys.into_iter().map(Secret::new).collect();
         spec
     }
@@ -385,6 +388,7 @@ mod tests {
                 budget: None,
                 passed_keys: Vec::new(),
                 is_sealed,
+                watch: Vec::new(),
             });
             assert_eq!(spec.policy.server_tools, expected);
         }
@@ -403,6 +407,7 @@ mod tests {
             budget: None,
             passed_keys: Vec::new(),
             is_sealed: false,
+            watch: Vec::new(),
         });
         let opened = opened.unwrap();
         let key = opened.key.clone();

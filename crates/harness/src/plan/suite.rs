@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use proctor_document::{ConfigError, Fault};
+use proctor_document::{ConfigError, Fault, Span};
 
 use super::entries::{find_tasks, load_tasks};
 use crate::{
@@ -19,6 +19,8 @@ use crate::{
 pub struct ResolvedSuite {
     /// The agents.
     pub agents: Vec<SuiteAgent>,
+    /// What may differ between variants, with its position in the file.
+    pub vary: Option<(Vec<String>, Span)>,
     /// The tasks.
     pub tasks: Vec<Arc<Task>>,
     /// The number of trials of each agent on each task.
@@ -149,6 +151,7 @@ fn resolve(
     }
     Ok(ResolvedSuite {
         agents: config.agents,
+        vary: config.vary,
         tasks,
         trials: config.trials,
         parallel: config.parallel,

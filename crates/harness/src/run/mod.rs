@@ -28,7 +28,7 @@ pub use self::{
     error::{RunError, SlurmError},
     jobs::{Gathered, Jobs, JobsFuture, OnEnd, RunJobs},
     preflight::Preflight,
-    runner::{RunListener, Runner},
+    runner::{OnChange, RunListener, Runner},
     status::{RunStatus, status},
     summary::{FailedStart, RunSummary},
 };

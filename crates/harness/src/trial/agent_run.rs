@@ -169,6 +169,7 @@ impl Trial<'_> {
         self.remove_ignore_lines(plan, &site.workspace).await;
         self.compare_accounts(&mut conclusion);
         self.note_session(&conclusion, tools);
+        self.finish_delivery();
         conclusion.errors.extend(self.truncations(cli, &capture));
         self.note_ending(conclusion.outcome, &ending, &report);
         self.record.process = Some(record::ProcessRecord::of(&report, argv, &ending, &capture));
@@ -330,7 +331,9 @@ impl Trial<'_> {
             record,
             context,
             last_failure,
+            watched,
         } = all.close(own).await;
+        self.note_delivery(&watched, record.calls);
         if let Some(context) = context
             && let Err(error) = record::write_json(&self.artifacts.join(CONTEXT_FILE), &context)
         {

@@ -50,7 +50,7 @@ const SCRATCH: &str = "/proctor/scratch";
 const AGENT: u32 = 1000;
 /// The timeout for a program that prints its version or options: its files may have to be read from
 /// a slow disk.
-const ASKED: Duration = Duration::from_mins(2);
+pub(super) const ASKED: Duration = Duration::from_mins(2);
 
 /// A container of a trial, and its data for the record.
 pub(super) struct Made {

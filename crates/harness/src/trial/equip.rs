@@ -95,6 +95,7 @@ impl Trial<'_> {
             budget: agents.budget.clone(),
             passed_keys: passed.values().cloned().collect(),
             is_sealed,
+            watch: self.watches(),
         });
         opened.map(Some).map_err(|error| NotRun::Infrastructure {
             outcome: Outcome::Sandbox,

@@ -45,6 +45,7 @@ impl Trial<'_> {
                     problem,
                 })?,
         };
+        prompt = self.plan.treatment.prompt.apply(&prompt);
         // The hash excludes the deadline, which differs in each trial.
         self.record.task.prompt_hash = Some(hex(&Sha256::digest(&prompt)));
         if let (true, Some(deadline)) = (self.plan.task.limits.tells_deadline, deadline) {
@@ -136,6 +137,7 @@ impl Trial<'_> {
         let workspace = workspace.path();
         // Changing the owner of a large workspace is slow, so only new files are changed.
         let mut fresh = vec![trial_dir.home.clone(), trial_dir.scratch.clone()];
+        self.lay_home(launch, site)?;
         for (file, bytes) in &launch.files {
             let file = exec_env.outside(file);
             fs::create_dir_all(file.parent().unwrap_or(&file))?;

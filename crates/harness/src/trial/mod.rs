@@ -29,6 +29,7 @@ mod sidecar;
 mod socket;
 mod stuck;
 mod tools;
+mod treatment;
 #[expect(clippy::module_inception, reason = "the main type of the module")]
 mod trial;
 mod workspace;

@@ -118,6 +118,7 @@ impl Trial<'_> {
             deadline: self.deadline(),
             budget: models.map(Models::trial_budget),
         };
+        self.read_treatment().await?;
         let equipment = self.equip(&agents, &trial_dir).await?;
         let has_models = equipment.models.is_some();
         let made = self.make_workspace(&agents, &trial_dir, has_models, exec_env);
@@ -134,6 +135,7 @@ impl Trial<'_> {
     ) -> Result<(String, AgentStart), NotRun> {
         self.pre_execution(site).await?;
         let prompt = self.prompt(site.workspace.path(), agents.deadline.as_deref())?;
+        self.lay_treatment(site).await?;
         let start = self.launch(agents, site, equipment, &prompt).await?;
         Ok((prompt, start))
     }

@@ -23,6 +23,7 @@ use super::{
     first_record,
     prepare::{NotPrepared, NotRun},
     status,
+    treatment::TrialTreatment,
 };
 use crate::{config::Reference, plan::TrialPlan};
 
@@ -71,6 +72,8 @@ pub(super) struct Trial<'a> {
     /// A handle on the artifacts directory, even if it is moved: records are written only there.
     pub(super) dir: record::DirHandle,
     pub(super) private: Utf8PathBuf,
+    /// The files of the agent, and how to recognize them in requests.
+    pub(super) treatment: TrialTreatment,
 }
 
 impl<'a> Trial<'a> {
@@ -96,6 +99,7 @@ impl<'a> Trial<'a> {
             dir: record::DirHandle::open(&artifacts)?,
             artifacts,
             private,
+            treatment: TrialTreatment::default(),
         };
         trial.make_folders(plan.adapter)?;
         trial.write_record()?;

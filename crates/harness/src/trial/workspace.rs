@@ -45,13 +45,15 @@ impl Trial<'_> {
                         Some(Box::pin(made))
                     }
                 };
-                let (made, container, note) = self.check_out(checkout, container, &path).await?;
+                let start = self.plan.treatment.start(checkout);
+                let (made, container, note) = self.check_out(&start, container, &path).await?;
                 self.record.notes.extend(note);
                 if let Some(container) = container {
                     *exec_env = self.enter(container);
                     let own = [trial_dir.home.as_path(), &trial_dir.scratch, &path];
                     self.hand_over(exec_env, &own).await?;
                 }
+                self.start_elsewhere(&made, checkout).await?;
                 made
             }
             Files::Existing { directory, base } => {
@@ -78,7 +80,8 @@ impl Trial<'_> {
         self.record.task.commit.clone_from(&made.source_commit);
         self.record.task.tree = Some(made.base_tree.clone());
         // Two builds of one image may differ in files that do not matter: its definition has the recipe.
-        if let (Some(definition), None) = (&mut self.record.task.definition, task.environment()) {
+        let is_own = task.environment().is_none() && self.plan.treatment.revision.is_none();
+        if let (Some(definition), true) = (&mut self.record.task.definition, is_own) {
             definition.find("tree", &made.base_tree);
         }
         if let Some(install) = &task.install {
@@ -218,7 +221,7 @@ impl Trial<'_> {
         })
     }
 
-    fn not_made(&self, error: WorkspaceError) -> NotRun {
+    pub(super) fn not_made(&self, error: WorkspaceError) -> NotRun {
         match error {
             WorkspaceError::Source(source) => self.source_failed(source),
             other => workspace_failed(&other),
@@ -261,7 +264,7 @@ impl Trial<'_> {
     }
 }
 
-fn workspace_failed(error: &WorkspaceError) -> NotRun {
+pub(super) fn workspace_failed(error: &WorkspaceError) -> NotRun {
     NotRun::Infrastructure {
         outcome: match error {
             WorkspaceError::Source(SourceError::Fetch { .. }) => Outcome::Network,

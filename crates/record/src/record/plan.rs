@@ -46,6 +46,12 @@ pub struct PlanFile {
     /// The definitions that the digests stand for.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub definitions: BTreeMap<String, Value>,
+    /// The agents that are variants, with the agents that they are variants of.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub variants: BTreeMap<String, String>,
+    /// The digests before a resume accepted other definitions, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaced: Vec<PairDigests>,
 }
 
 /// A definition that is not the one that a run was started with.
@@ -127,6 +133,17 @@ impl PlanFile {
         found
     }
 
+    /// Takes over the definitions of `now` for the trials that are left. The earlier ones stay, for the trials that were
+    /// made from them.
+    pub fn accept(&mut self, now: PlanFile) {
+        let before = std::mem::take(&mut self.pairs);
+        let is_other = |pair: &PairDigests| !now.pairs.contains(pair);
+        self.replaced.extend(before.into_iter().filter(is_other));
+        self.pairs = now.pairs;
+        self.definitions.extend(now.definitions);
+        self.variants = now.variants;
+    }
+
     /// The definition with this digest.
     fn definition(&self, digest: &str) -> &Value {
         self.definitions.get(digest).unwrap_or(&Value::Null)
@@ -179,6 +196,21 @@ mod tests {
             pairs,
             experiment: None,
             definitions: all.into_iter().map(|it| (it.digest, it.text)).collect(),
+            variants: BTreeMap::new(),
+            replaced: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn accepted_definitions_replace_those_of_the_plan_and_both_are_kept() {
+        let mut kept = plan("x", "p");
+        let before = kept.pairs.clone();
+        kept.accept(plan("y", "p"));
+        assert!(kept.changed(&plan("y", "p")).is_empty());
+        assert_eq!(kept.changed(&plan("x", "p")).len(), 1);
+        assert_eq!(kept.replaced, before);
+        for pair in kept.pairs.iter().chain(&kept.replaced) {
+            assert!(kept.definitions.contains_key(&pair.agent_digest));
         }
     }
 

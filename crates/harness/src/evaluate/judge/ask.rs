@@ -179,6 +179,7 @@ impl Question<'_> {
             budget: None,
             passed_keys: Vec::new(),
             is_sealed: false,
+            watch: Vec::new(),
         });
         let own = opened
             .map_err(|error| format!("cannot create a gateway key for the judge: {error}"))?;

@@ -119,6 +119,7 @@ impl Way {
             budget: None,
             passed_keys: Vec::new(),
             is_sealed: true,
+            watch: Vec::new(),
         });
         let models = opened.map_err(|error| error.to_string())?;
         Ok(Some(Way { models, sockets }))
