@@ -138,6 +138,8 @@ pub fn analyse(request: ExperimentRequest) -> Result<ExperimentResult, Experimen
 /// How an experiment is analysed.
 struct AnalysisPlan {
     levels: Option<AnalysisLevels>,
+    /// The level of the final analysis, for planning.
+    last_level: Level,
     margins: Margins,
     scope: Option<Scope>,
     resampling: Resampling,
@@ -151,7 +153,8 @@ impl AnalysisPlan {
         let basis = request.basis;
         let Some((schedule, progress)) = progress else {
             return AnalysisPlan {
-                levels: AnalysisLevels::fixed(basis.level),
+                levels: Some(AnalysisLevels::fixed(basis.level)),
+                last_level: basis.level,
                 margins: request.margins,
                 scope: None,
                 resampling: basis.resampling(),
@@ -161,8 +164,10 @@ impl AnalysisPlan {
         };
         // Before the first analysis, its level applies and nothing is decided.
         let look = schedule.looks.get(progress.look.unwrap_or(0));
+        let last = schedule.looks.last().and_then(Look::levels);
         AnalysisPlan {
             levels: look.and_then(Look::levels),
+            last_level: last.map_or(basis.level, |it| it.difference),
             margins: schedule.margins,
             scope: Some(schedule.scope),
             resampling: Resampling::seeded(Seed(schedule.seed)).times(basis.draws),
@@ -194,7 +199,7 @@ impl AnalysisPlan {
         let sample = self.sample(arms, levels.difference, true);
         result.variance = variance_shares(&sample);
         if result.decision == Some(Decision::Undecided) {
-            result.to_decide = to_decide(&sample, levels.difference, self.margins);
+            result.to_decide = to_decide(&sample, self.last_level, self.margins);
             let order = |metric: Metric| match metric {
                 Metric::Cost => 0,
                 Metric::Tokens => 1,

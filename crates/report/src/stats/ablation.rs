@@ -73,7 +73,7 @@ pub fn part_effects(
     let resampling = resampling.times(resampling.count().max(needed));
     let decided = parts.iter().map(|part| {
         let sample = PairSample::of_experiment(part.without, part.with, level, resampling);
-        decide(&sample, AnalysisLevels::fixed(level)?, margins, true)
+        decide(&sample, AnalysisLevels::fixed(level), margins, true)
     });
     let decided: Vec<_> = decided.collect();
     let p_values: Vec<f64> = decided

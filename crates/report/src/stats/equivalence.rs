@@ -61,12 +61,12 @@ pub struct AnalysisLevels {
 }
 
 impl AnalysisLevels {
-    /// The levels of a single analysis.
-    pub fn fixed(level: Level) -> Option<AnalysisLevels> {
-        Some(AnalysisLevels {
+    /// The levels of a single analysis. A level of 75 % or less is also that of the margin.
+    pub fn fixed(level: Level) -> AnalysisLevels {
+        AnalysisLevels {
             difference: level,
-            margin: Level::new(1.0 - 2.0 * level.alpha())?,
-        })
+            margin: Level::new(1.0 - 2.0 * level.alpha()).unwrap_or(level),
+        }
     }
 }
 
@@ -145,7 +145,7 @@ mod tests {
             resampling: Resampling::seeded(Seed(1)).times(1_999),
             is_share: true,
         };
-        let levels = AnalysisLevels::fixed(Level::P95).unwrap();
+        let levels = AnalysisLevels::fixed(Level::P95);
         decide(&sample, levels, margins, true).unwrap().decision
     }
 

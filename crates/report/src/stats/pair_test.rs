@@ -152,7 +152,11 @@ impl<'a> PairSample<'a> {
                 (pairs.sum(), is_flat)
             }
         };
-        if !self.is_share || !is_flat {
+        let mut values = tasks
+            .iter()
+            .flat_map(|(one, other)| one.iter().chain(*other));
+        let is_bounded = self.is_share && values.all(|it| (0.0..=1.0).contains(it));
+        if !is_bounded || !is_flat {
             return None;
         }
         let unseen = 1.0 - (level.alpha() / 2.0).powf(1.0 / units as f64);

@@ -17,7 +17,7 @@ use super::{
 /// The most interim and final analyses of an experiment.
 const LOOKS: usize = 4;
 /// Futility: the conditional power below which an experiment stops.
-const FUTILE: f64 = 0.05;
+const FUTILE: f64 = 0.08;
 /// The fraction of the units from which on an experiment can stop for futility.
 const FUTILE_FROM: f64 = 0.5;
 
@@ -47,9 +47,10 @@ pub struct Look {
 impl Look {
     /// The levels of this analysis.
     pub fn levels(&self) -> Option<AnalysisLevels> {
+        let difference = Level::new(1.0 - self.level)?;
         Some(AnalysisLevels {
-            difference: Level::new(1.0 - self.level)?,
-            margin: Level::new(1.0 - self.margin_level)?,
+            difference,
+            margin: Level::new(1.0 - self.margin_level).unwrap_or(difference),
         })
     }
 }
