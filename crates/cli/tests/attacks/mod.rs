@@ -2,7 +2,6 @@
 //! same tables run on this machine and in containers. Honest work stands beside the attacks and must still pass.
 
 pub mod git;
-pub mod javascript;
 pub mod node;
 pub mod python;
 pub mod shell;

@@ -1,23 +1,19 @@
 //! The attacks of the tables in containers, with the runners that the test image has.
 
-use proctor_testkit::{DEBIAN, TestContext, docker_host, program, test_runner};
+use proctor_testkit::{DEBIAN, TestContext, docker_host};
 use serde_json::{Value, json};
 
 use crate::table::{
     self,
     Expect::{Passes, Tampered},
-    Sandbox, Table, git, javascript, node, python, row, shell, write,
+    Sandbox, Table, git, node, python, row, shell, write,
 };
 
 fn check(table: &Table) {
-    check_in(DEBIAN, table);
-}
-
-fn check_in(image: &str, table: &Table) {
     let Some(host) = docker_host() else { return };
     let context = TestContext::new(env!("CARGO_BIN_EXE_proctor"));
     let sandbox = Sandbox {
-        suite: Some(json!({"type": "docker", "image": image})),
+        suite: Some(json!({"type": "docker", "image": DEBIAN})),
         env: vec![("DOCKER_HOST", host.clone())],
         ..Sandbox::default()
     };
@@ -81,52 +77,6 @@ fn pytest_with_own_report() {
 #[test]
 fn node_test() {
     check(&node::node(false));
-}
-
-/// Where runners are in their images.
-const RUNNER: &str = "/runner";
-
-/// The table of a runner of JavaScript, in the test image with the runner of this machine and npm.
-fn check_javascript(runner: &str, table: &Table) {
-    let (Some(host), Some(folder), Some(npm)) =
-        (docker_host(), test_runner(runner), program("npm"))
-    else {
-        return;
-    };
-    let npm = npm.canonicalize_utf8().unwrap();
-    let npm = npm.ancestors().nth(2).unwrap();
-    let context = TestContext::new(env!("CARGO_BIN_EXE_proctor"));
-    let unique = context.root().file_name().unwrap().to_lowercase();
-    let (name, image) = (format!("{unique}-{runner}"), format!("{unique}:{runner}"));
-    let link =
-        "mkdir -p /usr/lib/node_modules; ln -s ../lib/node_modules/npm/bin/npm-cli.js /usr/bin/npm";
-    context.docker(&host, &["run", "--name", &name, DEBIAN, "sh", "-c", link]);
-    for (from, to) in [
-        (folder.as_str(), RUNNER),
-        (npm.as_str(), "/usr/lib/node_modules/npm"),
-    ] {
-        context.docker(&host, &["cp", "--quiet", from, &format!("{name}:{to}")]);
-    }
-    context.docker(
-        &host,
-        &["commit", "--change", "CMD [\"sh\"]", &name, &image],
-    );
-    context.docker(&host, &["rm", &name]);
-    let checked = std::panic::catch_unwind(|| check_in(&image, table));
-    context.docker(&host, &["rmi", "--force", &image]);
-    if let Err(problem) = checked {
-        std::panic::resume_unwind(problem);
-    }
-}
-
-#[test]
-fn jest() {
-    check_javascript("node", &javascript::jest(RUNNER));
-}
-
-#[test]
-fn vitest() {
-    check_javascript("vitest", &javascript::vitest(RUNNER));
 }
 
 /// A task with a hidden test and a reference solution, which is a patch of one file.

@@ -522,10 +522,11 @@ impl<'a> CleanCopy<'a> {
         self.exec_env.dismiss();
         let copy = self.files.path_for_child();
         let all = copy.parent().unwrap_or(copy);
-        let removed = dir::remove(all);
+        // Code under test can prevent that, which must not cost the verdict. The directory of all
+        // copies is removed later.
+        let _ = dir::remove(all);
         let left = self.exec_env.leave().await;
-        left.map_err(|error| error.to_string())?;
-        removed.map_err(|error| format!("could not remove the clean copy: {error}"))
+        left.map_err(|error| error.to_string())
     }
 }
 

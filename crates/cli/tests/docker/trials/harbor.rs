@@ -107,7 +107,7 @@ fn changes_in_a_shared_container_give_no_reward() {
         (
             "no-rm",
             format!("{plant}; printf '#!/bin/sh\\n' > /usr/bin/rm"),
-            false,
+            true,
         ),
         (
             "linked",

@@ -91,7 +91,7 @@ fn files_for_the_copy_of_the_next_evaluator() {
         {"name": "command", "config": {"command": "sh tests/run.sh"}},
     ]);
     let plant = "for it in ../../judge-2 ../../judge-*; do mkdir -p $it/copy/tests; touch $it/copy/tests/pass; done";
-    let elsewhere = "s=$(cd ../..; pwd); mkdir -p $s/../mine; mv $s $s.old; ln -s $s/../mine $s";
+    let elsewhere = "s=$(cd ../..; pwd); mkdir $s.mine; mv $s $s.old; ln -s $s.mine $s";
     check(
         &context,
         &evaluators,

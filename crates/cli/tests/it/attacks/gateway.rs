@@ -351,7 +351,8 @@ fn one_key_does_not_starve_another() {
         r#"url=${{ANTHROPIC_BASE_URL#http://}}
 ulimit -n 1024 || true
 for i in $(seq 400); do
-  exec {{fd}}<>"/dev/tcp/${{url%:*}}/${{url#*:}}" || break
+  fd=$((i + 20))
+  eval "exec $fd<>/dev/tcp/${{url%:*}}/${{url#*:}}" || break
   printf 'POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-api-key: %s\r\ncontent-length: 9000000\r\n\r\n{{' "$ANTHROPIC_API_KEY" >&$fd || break
 done
 touch {flags}/held

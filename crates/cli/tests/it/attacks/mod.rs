@@ -6,6 +6,7 @@ mod files;
 mod gateway;
 mod git;
 mod honest;
+mod javascript;
 mod make;
 mod reports;
 mod sentinels;
@@ -16,7 +17,7 @@ use serde_json::Value;
 
 use crate::{
     support::context,
-    table::{self, Row, Sandbox, Table, javascript, node, python, shell},
+    table::{self, Row, Sandbox, Table, node, python, shell},
 };
 
 #[track_caller]

@@ -3,7 +3,7 @@
 use camino::Utf8Path;
 use serde_json::json;
 
-use super::{Expect::Fails, Row, Table, attack, row, write};
+use crate::table::{Expect::Fails, Row, Table, attack, row, write};
 
 /// Attacks on jest, which is in this folder, through a script of npm.
 pub fn jest(folder: &str) -> Table {
