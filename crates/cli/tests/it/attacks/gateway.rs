@@ -361,7 +361,7 @@ exit 1"#
     );
     let ask = format!(
         "for i in $(seq 300); do test -e {flags}/held && break; sleep 0.1; done\n{}test -s answer\ntouch {flags}/answered\n",
-        messages("").replace("}'\n", "}' -o answer --max-time 20\n")
+        messages("").replace("}'\n", "}' -D answer --max-time 20\n")
     );
     let output = run(&context, &provider, &[hold, ask], &json!({}));
     output.assert_code(0);
