@@ -71,7 +71,6 @@ impl Trial<'_> {
             mut log,
         } = start;
         let limits = &self.plan.task.limits;
-        let argv = launch.argv.clone();
         let stamp = Timestamp::now().strftime("%Y-%m-%dT%H-%M-%S-%3fZ");
         let plan = self.plan_of(agents.contestant);
         let drive = Drive {
@@ -110,8 +109,7 @@ impl Trial<'_> {
                 driven.facts = driven
                     .facts
                     .or_else(|| killed_since(kills?, &driven.ending));
-                self.ran(driven, argv, agents.contestant, site, models)
-                    .await
+                self.ran(driven, agents.contestant, site, models).await
             }
             Err(error) => {
                 let message = chain(&error);
@@ -128,7 +126,6 @@ impl Trial<'_> {
     async fn ran(
         &mut self,
         driven: Driven,
-        argv: Vec<String>,
         contestant: Contestant,
         site: &Site,
         models: Option<TrialModels>,
@@ -136,6 +133,7 @@ impl Trial<'_> {
         let plan = self.plan_of(contestant);
         let cli = plan.adapter.cli();
         let Driven {
+            argv,
             mut conclusion,
             ending,
             report,

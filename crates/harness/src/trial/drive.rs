@@ -78,6 +78,8 @@ pub struct Drive<'a> {
 
 /// The result of driving an agent.
 pub struct Driven {
+    /// The command of the agent.
+    pub argv: Vec<String>,
     /// The conclusion of the session.
     pub conclusion: Conclusion,
     /// How the process ended.
@@ -180,6 +182,7 @@ impl Drive<'_> {
         let mcp_servers = reader.desk.mcp_servers.take();
         let (conclusion, tools) = reader.finish(self.trial_dir, &collected, &kept, &ending);
         Ok(Driven {
+            argv: launch.argv,
             tools,
             mcp_servers,
             conclusion,

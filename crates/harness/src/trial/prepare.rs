@@ -67,7 +67,8 @@ impl Trial<'_> {
         self.phase(Phase::Preparing);
         let context = self.context;
         let mut exec_env = ExecEnv::Local;
-        let made = or_cut_off(context, self.make_parts(&mut exec_env)).await;
+        let parts = Box::pin(self.make_parts(&mut exec_env));
+        let made = or_cut_off(context, parts).await;
         let (agents, equipment, trial_dir, workspace) = match made {
             Ok(made) => made,
             Err(reason) => {
@@ -76,11 +77,12 @@ impl Trial<'_> {
             }
         };
         let mut site = Site {
-            trial_dir,
             exec_env,
             workspace,
+            trial_dir,
         };
-        let first = or_cut_off(context, self.first_start(&agents, &mut site, equipment)).await;
+        let first = Box::pin(self.first_start(&agents, &mut site, equipment));
+        let first = or_cut_off(context, first).await;
         match first {
             Ok((prompt, start)) => Ok(Prepared {
                 agents,

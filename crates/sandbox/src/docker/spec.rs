@@ -122,8 +122,7 @@ pub enum ContainerNetwork {
     None,
     /// The engine's default network.
     Open,
-    /// A network of the engine, such as an [`InternalNetwork`](super::InternalNetwork), or that of
-    /// another container, as `container:ID`.
+    /// A network of the engine, or that of another container, as `container:ID`.
     Named(String),
 }
 
