@@ -375,6 +375,21 @@ fn hostile_names_and_messages_are_escaped() {
     assert!(!page.contains("http://") && !page.contains("https://"));
 }
 
+/// A trial that passed without an evaluator that counts is in the column of excluded ones.
+#[test]
+fn headline_agrees_with_the_column_of_excluded_trials() {
+    let mut trials = made_up(&[
+        ("a", "t", 1, None, Some(1.0)),
+        ("a", "t", 2, Some(1.0), Some(1.0)),
+        ("a", "u", 1, None, Some(1.0)),
+    ]);
+    trials.trials[0].status = TrialStatus::Passed;
+    let report = Report::new(&trials, Basis::default());
+    let headline = crate::text::headline(&report);
+    let expected = "3 trials: 2 passed, 0 failed, 1 excluded, 1 of them without a score";
+    assert!(headline.contains(expected), "{headline}");
+}
+
 /// Cached input has a column of its own, and its sort key is its own figure.
 #[test]
 fn page_shows_cached_tokens_apart() {

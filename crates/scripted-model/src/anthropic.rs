@@ -147,8 +147,8 @@ pub(crate) fn error_json(error: &ApiError, serial: usize) -> Value {
 ///
 /// Claude Code offers tools in every turn, of sub-agents too, and none when it wants a title, a
 /// summary or the prefix of a shell command from a small model. Clients that never offer tools
-/// exist, so the absence alone is not sufficient. Versions from 2.0.30 to 2.1.0 fill the prompt
-/// cache of their sub-agents with a message of one word.
+/// exist, so the absence alone is not sufficient. Some versions, such as 2.1.0, fill the
+/// prompt cache of their sub-agents with a message of one word.
 pub(crate) fn is_side_request(user_agent: Option<&str>, body: &Value) -> bool {
     let claude_code = user_agent.is_some_and(|agent| agent.starts_with("claude-cli/"));
     let is_warm_up = || opening_messages(body).eq(["Warmup"]);
