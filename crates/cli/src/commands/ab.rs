@@ -7,7 +7,7 @@ use proctor_harness::{config::SuiteFile, task::find};
 use proctor_sandbox::host::Host;
 use serde_json::{Map, Value, json};
 
-use self::variant::{literal, remove_files, variant};
+use self::variant::{Places, literal, remove_files, variant};
 use super::experiment;
 use crate::{
     args::AbArgs,
@@ -59,8 +59,15 @@ fn suite(args: &AbArgs, host: &Host) -> Result<SuiteFile, CliError> {
     let [name_a, name_b] = args.names.as_slice() else {
         unreachable!("clap takes two names");
     };
-    let a = variant(&base, name_a, &args.a, &host.cwd)?;
-    let mut b = variant(&base, name_b, &args.b, &host.cwd)?;
+    let places = Places {
+        cwd: &host.cwd,
+        suite: path
+            .parent()
+            .filter(|it| !it.as_str().is_empty())
+            .unwrap_or(&host.cwd),
+    };
+    let a = variant(&base, name_a, &args.a, &places)?;
+    let mut b = variant(&base, name_b, &args.b, &places)?;
     remove_files(&mut b, &args.without);
     document.insert("agents".to_owned(), json!([a, b]));
     let experiment = document.entry("experiment").or_insert_with(|| json!({}));

@@ -1,6 +1,6 @@
 //! The settings of a variant, from `KEY=VALUE` on the command line to an agent of a suite.
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use serde_json::{Value, json};
 
 use crate::error::CliError;
@@ -15,12 +15,31 @@ const TEXT_KEYS: [&str; 6] = [
     "prompt_template",
 ];
 
-/// An agent like `base` with another name and these settings. Paths are relative to `cwd`.
+/// The directories that paths are relative to.
+pub(super) struct Places<'a> {
+    /// The user's working directory.
+    pub(super) cwd: &'a Utf8Path,
+    /// The directory of the suite.
+    pub(super) suite: &'a Utf8Path,
+}
+
+impl Places<'_> {
+    /// A path of the command line, as a suite has to write it.
+    fn in_suite(&self, path: &str) -> Utf8PathBuf {
+        let path = self.cwd.join(path.trim_start_matches("./"));
+        match path.strip_prefix(self.suite) {
+            Ok(below) => below.to_owned(),
+            Err(_) => path,
+        }
+    }
+}
+
+/// An agent like `base` with another name and these settings.
 pub(super) fn variant(
     base: &Value,
     name: &str,
     settings: &[String],
-    cwd: &Utf8Path,
+    places: &Places<'_>,
 ) -> Result<Value, CliError> {
     let mut agent = base.clone();
     agent["name"] = json!(name);
@@ -30,7 +49,7 @@ pub(super) fn variant(
                 setting: setting.clone(),
             });
         };
-        set(&mut agent, key, value, cwd);
+        set(&mut agent, key, value, places);
     }
     Ok(agent)
 }
@@ -42,8 +61,8 @@ pub(super) fn remove_files(agent: &mut Value, paths: &[String]) {
     }
 }
 
-fn set(agent: &mut Value, key: &str, value: &str, cwd: &Utf8Path) {
-    let path = || json!(literal(cwd.join(value).as_str()));
+fn set(agent: &mut Value, key: &str, value: &str, places: &Places<'_>) {
+    let path = || json!(literal(places.in_suite(value).as_str()));
     match key {
         "agent" => agent["type"] = json!(literal(value)),
         "skill" => push(&mut agent["skills"], path()),
@@ -52,20 +71,24 @@ fn set(agent: &mut Value, key: &str, value: &str, cwd: &Utf8Path) {
         key => match key.split_once('.') {
             Some(("env", name)) => agent["config"]["env"][name] = json!(literal(value)),
             Some(("config", name)) => agent["config"][name] = scalar(value),
-            _ => agent["files"][key] = file(key, value, cwd),
+            _ => agent["files"][key] = file(key, value, places),
         },
     }
 }
 
-/// The source of a file: `git:REF`, `git:REF:PATH`, `text:TEXT`, or a path on this machine.
-fn file(path: &str, value: &str, cwd: &Utf8Path) -> Value {
+/// The source of a file: `git:REF`, `git:REF:PATH`, `text:TEXT`, or a path on this machine. The
+/// suite has the text of a file, so that it does not matter where the file is.
+fn file(path: &str, value: &str, places: &Places<'_>) -> Value {
     if let Some(text) = value.strip_prefix("text:") {
         return json!({"text": literal(text)});
     }
     match value.strip_prefix("git:") {
         Some(revision) if revision.contains(':') => json!(literal(value)),
         Some(revision) => json!(literal(&format!("git:{revision}:{path}"))),
-        None => json!(literal(cwd.join(value).as_str())),
+        None => match fs_err::read_to_string(places.cwd.join(value)) {
+            Ok(text) => json!({"text": literal(&text)}),
+            Err(_) => json!(literal(places.in_suite(value).as_str())),
+        },
     }
 }
 
@@ -93,6 +116,10 @@ mod tests {
     #[test]
     fn settings_become_keys_of_the_agent() {
         let base = json!({"type": "claude-code"});
+        let places = Places {
+            cwd: "/suite/w".into(),
+            suite: "/suite".into(),
+        };
         for (setting, expected) in [
             ("model=opus", json!({"model": "opus"})),
             ("version=2.1.30", json!({"version": "2.1.30"})),
@@ -100,14 +127,15 @@ mod tests {
             ("ref=feature", json!({"ref": "feature"})),
             ("prompt_prefix=a=b", json!({"prompt_prefix": "a=b"})),
             ("prompt_suffix=${x}", json!({"prompt_suffix": "$${x}"})),
-            ("skill=./s", json!({"skills": ["/w/./s"]})),
-            ("mcp=m.json", json!({"config": {"mcp_config": "/w/m.json"}})),
+            ("skill=./s", json!({"skills": ["w/s"]})),
+            ("skill=/x/s", json!({"skills": ["/x/s"]})),
+            ("mcp=m.json", json!({"config": {"mcp_config": "w/m.json"}})),
             ("env.A=1", json!({"config": {"env": {"A": "1"}}})),
             ("config.max_turns=3", json!({"config": {"max_turns": 3}})),
             ("config.effort=high", json!({"config": {"effort": "high"}})),
             (
                 "CLAUDE.md=new.md",
-                json!({"files": {"CLAUDE.md": "/w/new.md"}}),
+                json!({"files": {"CLAUDE.md": "w/new.md"}}),
             ),
             (
                 "CLAUDE.md=git:main",
@@ -122,7 +150,7 @@ mod tests {
                 json!({"files": {"AGENTS.md": {"text": "Be brief."}}}),
             ),
         ] {
-            let made = variant(&base, "b", &[setting.to_owned()], "/w".into()).unwrap();
+            let made = variant(&base, "b", &[setting.to_owned()], &places).unwrap();
             let mut whole = json!({"type": "claude-code", "name": "b"});
             let (Value::Object(whole_map), Value::Object(expected)) = (&mut whole, expected) else {
                 unreachable!("both are maps");
@@ -134,8 +162,12 @@ mod tests {
 
     #[test]
     fn a_setting_needs_a_key_and_a_value() {
+        let places = Places {
+            cwd: "/w".into(),
+            suite: "/w".into(),
+        };
         for setting in ["CLAUDE.md", "=x", ""] {
-            let made = variant(&json!({}), "b", &[setting.to_owned()], "/w".into());
+            let made = variant(&json!({}), "b", &[setting.to_owned()], &places);
             assert!(made.is_err(), "{setting}");
         }
     }
