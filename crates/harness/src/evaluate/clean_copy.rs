@@ -569,7 +569,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_copy_has_a_new_folder_whatever_is_in_the_place_of_its_parents() {
+    fn a_copy_has_a_new_folder_if_its_parents_are_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let root = Utf8Path::from_path(dir.path()).unwrap();
         let scratch = root.join("trial/scratch");

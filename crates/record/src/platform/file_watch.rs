@@ -98,7 +98,7 @@ mod linux {
         path: Vec<Utf8PathBuf>,
         /// The watched folders by the system's numbers: their places on the way.
         folders: HashMap<i32, usize>,
-        /// Watches on the folders above the root: whoever moves one can put another tree in its place for a time.
+        /// Watches on the folders above the root: a program that moves one can put another tree in its place.
         above: HashSet<i32>,
         /// Watches on the file itself. They show writes under another name.
         files: HashSet<i32>,

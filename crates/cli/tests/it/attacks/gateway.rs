@@ -18,7 +18,7 @@ const ASK: &str = r#"ask() {
 /// The cost of one answer: 1,000 tokens in and 20,000 out.
 const COST: f64 = 0.303;
 
-/// What becomes of the calls of a row.
+/// The expected result of the calls of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Expect {
     /// The provider gets none of them, and the account has this many that were refused.
