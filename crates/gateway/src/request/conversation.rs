@@ -135,8 +135,8 @@ impl Conversation {
         let Some(name) = call["name"].as_str() else {
             return;
         };
-        let inputs = ["input", "arguments", "args"].into_iter();
-        if let Some(input) = inputs.filter_map(|key| call.get(key)).next() {
+        let mut inputs = ["input", "arguments", "args"].into_iter();
+        if let Some(input) = inputs.find_map(|key| call.get(key)) {
             self.calls.push((name.to_owned(), input.clone()));
         }
     }

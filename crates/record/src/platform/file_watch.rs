@@ -92,6 +92,7 @@ mod linux {
     use super::FileWrites;
 
     /// Follows the events of a file and of the folders on the way to it.
+    #[expect(clippy::struct_excessive_bools, reason = "independent observations")]
     pub(super) struct Follower {
         events: OwnedFd,
         /// The folders on the way, the root first, and the file at the end.
