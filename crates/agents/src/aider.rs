@@ -42,7 +42,6 @@ pub(super) static AIDER: CliAdapter = CliAdapter(&CliAgent {
         )
     },
     login: litellm::LOGIN,
-    skills: None,
     settings: &[
         Setting::new(
             "model",

@@ -49,7 +49,6 @@ pub(super) static MINI: CliAdapter = CliAdapter(&CliAgent {
         )
     },
     login: litellm::LOGIN,
-    skills: None,
     settings: &[
         Setting::new(
             "model",

@@ -60,7 +60,6 @@ pub(super) static OPENCODE: CliAdapter = CliAdapter(&CliAgent {
         ],
         otherwise: Authentication::Unknown,
     },
-    skills: Some(".opencode/skills"),
     settings: &[
         Setting::new(
             "model",

@@ -100,7 +100,6 @@ mod tests {
             error: None,
             reason: None,
             replay: None,
-            delivery: Vec::new(),
         }
     }
 

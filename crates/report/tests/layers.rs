@@ -14,7 +14,6 @@ const ORDER: &[&str] = &[
     "csv",
     "figures",
     "gate",
-    "experiment",
     "markup",
     "text",
     "read",

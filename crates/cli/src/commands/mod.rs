@@ -1,6 +1,5 @@
 //! The commands, one file each.
 
-pub mod ab;
 pub mod baseline;
 pub mod clean;
 pub mod compare;
@@ -8,7 +7,6 @@ pub mod completions;
 pub mod config;
 pub mod doctor;
 pub mod eval;
-pub mod experiment;
 pub mod gateway;
 pub mod image;
 pub mod init;

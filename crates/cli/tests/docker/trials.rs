@@ -4,7 +4,6 @@
 mod adapters;
 mod bench;
 mod bounds;
-mod definitions;
 mod elsewhere;
 mod engines;
 mod harbor;

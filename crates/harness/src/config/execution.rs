@@ -6,9 +6,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_document::{ConfigError, Fault, Node, Value, parse_size};
 use proctor_gateway::{Faults, NumberSetting, Price, Script, ServerTools, Throttle};
-use proctor_record::usage::Usd;
 use proctor_sandbox::{Network, ResourceLimits, SandboxKind, SandboxSettings};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
@@ -100,13 +99,13 @@ impl Execution {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GatewaySettings {
     /// The budget of one trial, in dollars.
-    pub budget_usd: Option<Usd>,
+    pub budget_usd: Option<f64>,
     /// The budget of one trial, in tokens.
     pub budget_tokens: Option<u64>,
     /// The maximum number of model calls of one trial.
     pub budget_calls: Option<u64>,
     /// The budget of all trials together, in dollars.
-    pub run_budget_usd: Option<Usd>,
+    pub run_budget_usd: Option<f64>,
     /// The models that agents may request; all when empty.
     pub models: Vec<String>,
     /// Replacements of models, in matching order.
@@ -157,15 +156,13 @@ impl GatewaySettings {
 #[serde(deny_unknown_fields)]
 pub(super) struct GatewayAsWritten {
     /// The budget of one trial, in dollars.
-    #[schemars(with = "Option<f64>")]
-    budget_usd: Option<Usd>,
+    budget_usd: Option<f64>,
     /// The budget of one trial, in tokens.
     budget_tokens: Option<u64>,
     /// The maximum number of model calls of one trial.
     budget_calls: Option<u64>,
     /// The budget of all trials together, in dollars.
-    #[schemars(with = "Option<f64>")]
-    run_budget_usd: Option<Usd>,
+    run_budget_usd: Option<f64>,
     /// The models that agents may request; a trailing `*` matches any suffix.
     #[serde(default)]
     models: Vec<String>,
@@ -262,10 +259,23 @@ pub(super) enum SandboxChoice {
     Map(SandboxAsWritten),
 }
 
-/// The schema of `network`: a name, or a map with the allowed hosts.
-pub(super) fn network_schema(generator: &mut SchemaGenerator) -> Schema {
-    let map = generator.subschema_for::<AllowlistAsWritten>();
-    json_schema!({ "anyOf": [{ "type": "string", "enum": ["gateway", "open", "none"] }, map] })
+/// A name, or a map with the allowed hosts.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "used for its schema")]
+pub(super) enum NetworkChoice {
+    Named(NetworkName),
+    Map(NetworkAsWritten),
+}
+
+/// The network access of a trial.
+#[derive(JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[expect(dead_code, reason = "used for its schema")]
+pub(super) enum NetworkName {
+    Gateway,
+    Open,
+    None,
 }
 
 /// `sandbox`, when it is a map.
@@ -309,7 +319,7 @@ pub(super) struct LimitsAsWritten {
 /// `network`, when it is a map.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct AllowlistAsWritten {
+pub(super) struct NetworkAsWritten {
     /// Hosts that are reachable through the gateway: names, `*.names`, addresses, networks.
     allowlist: Vec<String>,
 }
@@ -411,7 +421,7 @@ fn limits(node: &Node, execution: &mut Execution) -> Result<(), Fault> {
 
 fn network(node: &Node) -> Result<Network, Fault> {
     if let Value::Map(_) = node.value {
-        let written: AllowlistAsWritten = node.read()?;
+        let written: NetworkAsWritten = node.read()?;
         return Ok(if written.allowlist.is_empty() {
             Network::Gateway
         } else {
@@ -419,13 +429,23 @@ fn network(node: &Node) -> Result<Network, Fault> {
         });
     }
     let text = node.as_str().unwrap_or_default();
-    Network::named(text).ok_or_else(|| {
+    network_named(text).ok_or_else(|| {
         Fault::new(
             node.span,
             format!("expected a network, found {}", node.value),
         )
         .with_hint("known: `gateway`, `open`, `none`, or a map with an `allowlist` of hosts")
     })
+}
+
+/// The network with this name.
+pub(crate) fn network_named(name: &str) -> Option<Network> {
+    match name {
+        "gateway" => Some(Network::Gateway),
+        "open" => Some(Network::Open),
+        "none" => Some(Network::None),
+        _ => None,
+    }
 }
 
 fn providers(node: &Node) -> Result<BTreeMap<String, usize>, Fault> {
@@ -509,7 +529,7 @@ fn check_gateway(written: &GatewayAsWritten, node: &Node) -> Result<(), Fault> {
         ("budget_usd", written.budget_usd),
         ("run_budget_usd", written.run_budget_usd),
     ] {
-        if amount.is_some_and(|usd| usd <= Usd::default()) {
+        if amount.is_some_and(|usd| !usd.is_finite() || usd <= 0.0) {
             return Err(node.fault(key, format!("`{key}` must be more than 0 dollars")));
         }
     }

@@ -2,8 +2,6 @@
 
 use std::{
     error::Error,
-    io,
-    path::Path,
     pin::Pin,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -13,7 +11,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use proctor_agents::agent::{Adapter, Agent, PromptSource};
 use proctor_record::{fs::dir, record::Record, usage::Usage};
 use proctor_sandbox::{
-    Access, ExecEnv, ExecEnvSpec, Mount, Privileges, Sandbox, docker::ContainerNetwork, host::Host,
+    Access, ExecEnv, ExecEnvSpec, Mount, Privileges, Sandbox, docker::Network, host::Host,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -131,7 +129,7 @@ impl Judging<'_> {
         &self,
         mounts: Vec<Mount>,
         image: Option<&str>,
-        network: ContainerNetwork,
+        network: Network,
         filled: impl Future<Output = Result<(), String>>,
     ) -> Result<ExecEnv, String> {
         let (Sandbox::Docker(docker), ExecEnv::Docker(agents)) = (self.sandbox, self.exec_env)
@@ -148,7 +146,7 @@ impl Judging<'_> {
         let written: Vec<_> = written.map(|mount| mount.host.clone()).collect();
         let filled = Box::pin(async {
             filled.await?;
-            self.hand_over(&written, dir::give)
+            self.hand_over(&written)
         });
         let image = match image {
             Some(name) => docker
@@ -179,15 +177,11 @@ impl Judging<'_> {
         Ok(ExecEnv::Docker(Box::new(exec_env)))
     }
 
-    /// Changes the owner of paths to the judging user: with `give` their content, too, or not.
-    pub(super) fn hand_over(
-        &self,
-        paths: &[Utf8PathBuf],
-        give: fn(&Path, u32) -> io::Result<()>,
-    ) -> Result<(), String> {
-        for path in paths.iter().filter(|_| self.host.is_root) {
-            give(path.as_std_path(), JUDGE)
-                .map_err(|error| format!("cannot change the owner of {path}: {error}"))?;
+    /// Changes the owner of folders to the judging user.
+    fn hand_over(&self, folders: &[Utf8PathBuf]) -> Result<(), String> {
+        for folder in folders.iter().filter(|_| self.host.is_root) {
+            dir::give(folder.as_std_path(), JUDGE)
+                .map_err(|error| format!("cannot change the owner of {folder}: {error}"))?;
         }
         Ok(())
     }

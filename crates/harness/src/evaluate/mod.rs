@@ -19,7 +19,6 @@ mod judge;
 mod judging;
 mod ownership;
 mod protect;
-mod report_file;
 pub mod reports;
 pub mod reward;
 mod seal;

@@ -9,13 +9,13 @@ use proctor_record::record::{self, Artifact, VerdictStatus};
 use proctor_sandbox::shell;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Map, json};
 
 use super::{
     EvidenceDir, Finding as Found, Judging,
     case_files::CaseFiles,
     clean_copy::{CleanCopy, Setup},
-    command::{self, CommandRun},
+    command,
     command_line::CommandLine,
     control::End,
     protect::Protect,
@@ -30,7 +30,7 @@ const FINDINGS: &str = "new-findings.json";
 /// `config` of `lint`, `build` and `typecheck`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct StaticCheckAsWritten {
+struct Written {
     /// The command: words or a shell command. It writes its report (SARIF, `ESLint`'s or cargo's
     /// JSON) to the file in `PROCTOR_REPORT`; otherwise its output is read.
     command: CommandLine,
@@ -65,7 +65,7 @@ enum Level {
 
 /// Validated settings.
 #[derive(Clone, Debug)]
-pub(super) struct StaticCheckSettings {
+pub(super) struct Settings {
     argv: Vec<String>,
     level: Severity,
     max_new: usize,
@@ -73,12 +73,9 @@ pub(super) struct StaticCheckSettings {
     pub(super) setup: Setup,
 }
 
-impl StaticCheckSettings {
-    pub(super) fn read(
-        spec: &EvaluatorSpec,
-        folder: &Utf8Path,
-    ) -> Result<StaticCheckSettings, Fault> {
-        let written: StaticCheckAsWritten = spec.config.read()?;
+impl Settings {
+    pub(super) fn read(spec: &EvaluatorSpec, folder: &Utf8Path) -> Result<Settings, Fault> {
+        let written: Written = spec.config.read()?;
         let usual = Protect::linters();
         let protect = Protect::read(&spec.config, written.protect.as_deref(), usual)?;
         let argv = command::program(spec, written.command)?;
@@ -89,7 +86,7 @@ impl StaticCheckSettings {
             protect,
             ..Setup::default()
         };
-        Ok(StaticCheckSettings {
+        Ok(Settings {
             setup: setup.of_command(&argv),
             argv,
             level: match written.level.unwrap_or(Level::Warning) {
@@ -103,13 +100,13 @@ impl StaticCheckSettings {
     }
 
     /// The settings for a shell command of a repo task.
-    pub(super) fn of_line(line: &str, timeout: Duration) -> StaticCheckSettings {
+    pub(super) fn of_line(line: &str, timeout: Duration) -> Settings {
         let argv = shell::line(line);
         let setup = Setup {
             protect: Protect::linters(),
             ..Setup::default()
         };
-        StaticCheckSettings {
+        Settings {
             setup: setup.of_command(&argv),
             argv,
             level: Severity::Warning,
@@ -121,31 +118,35 @@ impl StaticCheckSettings {
 
 /// The findings for one tree.
 struct Said {
-    run: CommandRun,
+    end: End,
+    /// A message about how the command ended.
+    message: String,
     /// The findings of a valid report.
     findings: Option<Findings>,
+    restored: Vec<String>,
+    tampered: Vec<String>,
 }
 
 pub(super) async fn judge(
-    settings: &StaticCheckSettings,
+    settings: &Settings,
     judging: &Judging<'_>,
     evidence: &EvidenceDir,
 ) -> Result<Found, String> {
     let tree = judging.change.tree.as_str();
     let said = ask(settings, judging, evidence, ("", tree)).await?;
-    let run = &said.run;
-    let by_end = |status| run.finding(evidence, status, None, run.message.clone());
-    if said.findings.is_none() && run.end == End::Exited(0) {
-        return Ok(by_end(VerdictStatus::Passed));
+    if said.findings.is_none() && said.end == End::Exited(0) {
+        let message = said.message.clone();
+        return Ok(found(evidence, &said, VerdictStatus::Passed, message));
     }
-    let is_cut_short = matches!(run.end, End::TimedOut | End::Killed(_));
-    if is_cut_short || (said.findings.is_none() && run.end.was_ended()) {
-        return Ok(by_end(VerdictStatus::Failed));
+    let is_cut_short = matches!(said.end, End::TimedOut | End::Killed(_));
+    if is_cut_short || (said.findings.is_none() && said.end.was_ended()) {
+        let message = said.message.clone();
+        return Ok(found(evidence, &said, VerdictStatus::Failed, message));
     }
     let base = judging.workspace.base_tree.as_str();
     let base = ask(settings, judging, evidence, ("-base", base)).await?;
     let (Some(now), Some(before)) = (&said.findings, &base.findings) else {
-        return by_exit_code(evidence, run, &base.run);
+        return by_exit_code(evidence, &said, &base);
     };
     let new = now.new_since(before);
     let bad: Vec<_> = new.iter().filter(|it| it.level >= settings.level).collect();
@@ -167,7 +168,7 @@ pub(super) async fn judge(
         before.at_least(settings.level),
         now.at_least(settings.level),
     );
-    let mut found = run.finding(evidence, status, None, message);
+    let mut found = found(evidence, &said, status, message);
     let counts = json!({
         "new": bad.len(),
         "before": before.at_least(settings.level),
@@ -183,28 +184,41 @@ pub(super) async fn judge(
 }
 
 /// The verdict without a report: the command fails now and did not before.
-fn by_exit_code(
-    evidence: &EvidenceDir,
-    run: &CommandRun,
-    base: &CommandRun,
-) -> Result<Found, String> {
-    let message = run.message.clone();
-    let status = match (run.end, base.end) {
-        (End::Exited(0), _) => VerdictStatus::Passed,
-        // The command also fails if the work removed a file that it needs.
-        (_, End::Exited(0)) | (End::NotFound(_), End::Exited(_)) => VerdictStatus::Failed,
-        (End::NotFound(_), _) => return Err(message),
-        _ => {
-            return Err(format!(
-                "{message}; it also fails without the agent's change, and there is no report to compare"
-            ));
+fn by_exit_code(evidence: &EvidenceDir, said: &Said, base: &Said) -> Result<Found, String> {
+    let message = said.message.clone();
+    match (said.end, base.end) {
+        (End::Exited(0), _) => Ok(found(evidence, said, VerdictStatus::Passed, message)),
+        (_, End::Exited(0)) => Ok(found(evidence, said, VerdictStatus::Failed, message)),
+        // The work removed a file that the command needs.
+        (End::NotFound(_), End::Exited(_)) => {
+            Ok(found(evidence, said, VerdictStatus::Failed, message))
         }
-    };
-    Ok(run.finding(evidence, status, None, message))
+        (End::NotFound(_), _) => Err(message),
+        _ => Err(format!(
+            "{message}; it also fails without the agent's change, and there is no report to compare"
+        )),
+    }
+}
+
+fn found(evidence: &EvidenceDir, said: &Said, status: VerdictStatus, message: String) -> Found {
+    Found {
+        status,
+        score: None,
+        message,
+        metrics: Map::from_iter([("exit_code".to_owned(), json!(said.end.code()))]),
+        assertions: None,
+        artifacts: vec![Artifact {
+            kind: "log".to_owned(),
+            path: format!("{}/output.log", evidence.folder),
+            description: "the output of the command".to_owned(),
+        }],
+        restored: said.restored.clone(),
+        tampered: said.tampered.clone(),
+    }
 }
 
 async fn ask(
-    settings: &StaticCheckSettings,
+    settings: &Settings,
     judging: &Judging<'_>,
     evidence: &EvidenceDir,
     which: (&str, &str),
@@ -213,20 +227,17 @@ async fn ask(
     let restored = copy.filled.restored.clone();
     if let Err(unbuilt) = copy.make_ready().await? {
         copy.close().await?;
-        let run = CommandRun {
+        return Ok(Said {
             end: unbuilt.end,
             message: unbuilt.message,
+            findings: None,
             restored,
             tampered: Vec::new(),
-        };
-        return Ok(Said {
-            run,
-            findings: None,
         });
     }
     let logs = copy.logs.clone();
     let ran = copy
-        .reporting_step(&settings.argv, settings.timeout, logs.clone())
+        .step(&settings.argv, settings.timeout, logs.clone())
         .await?;
     let line = shell_words::join(&settings.argv);
     let end = End::of(&ran, &line)?;
@@ -244,11 +255,11 @@ async fn ask(
     };
     let tampered = copy.tampered(&settings.argv, settings.timeout).await?;
     copy.close().await?;
-    let run = CommandRun {
+    Ok(Said {
         end,
         message: end.in_words(&line, &ran.last_line),
+        findings,
         restored,
         tampered,
-    };
-    Ok(Said { run, findings })
+    })
 }

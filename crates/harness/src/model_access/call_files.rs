@@ -1,24 +1,25 @@
 //! The files with the gateway's account of the calls of each trial.
 
 use camino::{Utf8Path, Utf8PathBuf};
-use proctor_record::{record::StoreError, usage::Usd};
+use proctor_gateway::NanoUsd;
+use proctor_record::record::StoreError;
 
 /// The file with one line for each call.
 pub(crate) const CALLS_FILE: &str = "calls.ndjson";
 
 /// The known cost of the calls in the logs below a directory: those of the agent, of earlier
 /// iterations and of judges.
-pub(crate) fn spent_in(folder: &Utf8Path) -> Usd {
+pub(crate) fn spent_usd_in(folder: &Utf8Path) -> f64 {
     #[derive(serde::Deserialize)]
     struct Spent {
-        cost_nano_usd: Option<i64>,
+        cost_nano_usd: Option<NanoUsd>,
         /// Set for an interrupted call: budgets count its maximum cost.
-        at_most_nano_usd: Option<i64>,
+        at_most_nano_usd: Option<NanoUsd>,
     }
     let known = calls_below::<Spent>(folder)
         .into_iter()
         .filter_map(|call| call.at_most_nano_usd.or(call.cost_nano_usd));
-    known.map(Usd::from_nanos).sum()
+    known.fold(NanoUsd::default(), NanoUsd::plus).0 as f64 / 1e9
 }
 
 /// The calls in the logs below a directory. Files in workspaces belong to agents and are skipped.

@@ -10,7 +10,6 @@ pub mod check;
 pub mod clean;
 pub mod control;
 mod error;
-pub mod experiment;
 mod job;
 mod jobs;
 mod preflight;
@@ -28,7 +27,7 @@ pub use self::{
     error::{RunError, SlurmError},
     jobs::{Gathered, Jobs, JobsFuture, OnEnd, RunJobs},
     preflight::Preflight,
-    runner::{OnChange, RunListener, Runner},
+    runner::{RunListener, Runner},
     status::{RunStatus, status},
     summary::{FailedStart, RunSummary},
 };

@@ -48,8 +48,6 @@ fn plan(trial: &JudgeTrial<'_>) -> TrialPlan {
         package: None,
         number: 1,
         gateway: None,
-        treatment: Arc::default(),
-        variant_of: None,
         section: Arc::default(),
         definitions: None,
     }

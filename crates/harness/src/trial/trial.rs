@@ -1,31 +1,39 @@
 //! One trial from start to end: prepare, run the agent, judge, record.
 
-use std::{collections::BTreeMap, io, time::Instant};
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use jiff::Timestamp;
-use proctor_agents::agent::Adapter;
+use proctor_agents::agent::{Adapter, Launch};
+use proctor_gateway::Budget;
 use proctor_record::{
     VERSION,
     fs::dir,
-    outcome::Outcome,
+    outcome::{Ending, Outcome},
     record::{self, Event, GatewayRecord, Phase, Record, Results, StoreError, score::Score},
     session::{Conclusion, LogError},
     transcript::{Account, Contender, LogWriter, Times, UNKNOWN},
     usage::Usage,
 };
+use proctor_sandbox::{ExecEnv, docker::Image, trial_dir::TrialDir};
 use tempfile::NamedTempFile;
 
 use super::{
-    AgentEnd, AgentRun, Contestant, Context, Judged, SessionLog, Site, TrialError, chain,
+    AgentTools, Cause, Contestant, Context, TrialError, chain,
     evidence::{self, Evidence},
     first_record,
-    prepare::{NotPrepared, NotRun},
+    iterate::Iterations,
+    prepare::NotRun,
     status,
-    treatment::TrialTreatment,
 };
-use crate::{config::Reference, plan::TrialPlan};
+use crate::{
+    config::Reference,
+    model_access::TrialModels,
+    plan::TrialPlan,
+    trial::socket::Socket,
+    workspace::{Change, Workspace},
+};
 
 /// The prefix of directories that exist in a trial's directory only while it runs.
 pub(crate) const PRIVATE: &str = ".trial";
@@ -34,35 +42,50 @@ pub(crate) const PRIVATE: &str = ".trial";
 /// error.
 pub async fn run(plan: &TrialPlan, context: &Context<'_>) -> Result<Record, TrialError> {
     let mut trial = Trial::begin(plan, context).map_err(TrialError::Folder)?;
-    let run = match trial.prepare().await {
-        Ok(prepared) => trial.iterate(prepared).await,
-        Err(NotPrepared { reason, site }) => match reason {
-            NotRun::Usage(error) => return Err(error),
-            NotRun::Infrastructure {
-                outcome,
-                code,
-                message,
-            } => AgentRun {
-                end: trial.not_run(outcome, code, message),
-                site,
-            },
-        },
+    let prepared = tokio::select! {
+        prepared = trial.prepare() => prepared,
+        () = context.cancel.cancelled() => Err(cut_off(context.cause)),
+    };
+    let ran = match prepared {
+        Ok(ready) => trial.iterate(ready).await,
+        Err(NotRun::Usage(error)) => return Err(error),
+        Err(NotRun::Infrastructure {
+            outcome,
+            code,
+            message,
+        }) => trial.not_run(outcome, code, message),
     };
     // From here on files are written by their paths, which belong to another process if the trial is lost.
     if context.cause.is_lost() {
-        if let Some(site) = run.site {
-            trial.leave(site.exec_env).await;
-        }
+        trial.leave().await;
         return Err(TrialError::Lost);
     }
-    let judged = trial.judge(run).await;
+    trial.conclude(&ran);
+    let judged = trial.judge(&ran).await;
+    trial.leave().await;
     if context.cause.is_lost() {
         return Err(TrialError::Lost);
     }
-    trial.finish(judged).await
+    trial.end(&ran, &judged).await
 }
 
-/// The part of a trial that exists in all of its phases.
+/// The excluded result of a trial that is cancelled before its agent starts.
+fn cut_off(cause: &Cause<'_>) -> NotRun {
+    let (outcome, code, message) = if cause.is_final() {
+        let message = "the time limit of its job was reached before the agent started";
+        (Outcome::Sandbox, "SANDBOX_FAILED", message)
+    } else {
+        let message = "the run was interrupted before the agent started";
+        (Outcome::Interrupted, "INTERRUPTED", message)
+    };
+    NotRun::Infrastructure {
+        outcome,
+        code,
+        message: message.to_owned(),
+    }
+}
+
+/// A trial in progress.
 pub(super) struct Trial<'a> {
     pub(super) plan: &'a TrialPlan,
     pub(super) context: &'a Context<'a>,
@@ -72,8 +95,51 @@ pub(super) struct Trial<'a> {
     /// A handle on the artifacts directory, even if it is moved: records are written only there.
     pub(super) dir: record::DirHandle,
     pub(super) private: Utf8PathBuf,
-    /// The files of the agent, and how to recognize them in requests.
-    pub(super) treatment: TrialTreatment,
+    /// The log of the session; `None` once it is finished.
+    pub(super) log: Option<LogWriter<NamedTempFile>>,
+    #[expect(clippy::struct_field_names, reason = "`dir` is another directory")]
+    pub(super) trial_dir: Option<Arc<TrialDir>>,
+    /// The environment of its commands.
+    pub(super) exec_env: ExecEnv,
+    /// The image, with containers.
+    pub(super) image: Option<Image>,
+    /// The current contestant.
+    pub(super) contestant: Contestant,
+    /// The CLIs of the contestants.
+    pub(super) tools: BTreeMap<Contestant, AgentTools>,
+    /// The prompt.
+    pub(super) asked: String,
+    /// The agent's deadline, as announced to it.
+    pub(super) deadline: Option<String>,
+    /// The progress of the iterations.
+    pub(super) iterations: Iterations,
+    /// The shared budget of several iterations.
+    pub(super) budget: Option<Arc<Budget>>,
+    /// The trial's model access.
+    pub(super) models: Option<TrialModels>,
+    pub(super) workspace: Option<Workspace>,
+}
+
+/// An agent that is ready to start.
+pub(super) struct Prepared {
+    pub(super) launch: Launch,
+    pub(super) socket: Option<Socket>,
+    /// The agent's working directory, as a path inside its environment.
+    pub(super) workdir: Utf8PathBuf,
+}
+
+/// The result of an agent's run.
+pub(super) struct AgentRun {
+    pub(super) conclusion: Conclusion,
+    pub(super) ending: Ending,
+    pub(super) completed_at: Timestamp,
+    pub(super) duration_ms: u64,
+}
+
+/// The result of judging, in addition to the verdicts in the record.
+pub(super) struct Judged {
+    /// The agent's change; `None` if it could not be determined.
+    pub(super) change: Option<Change>,
 }
 
 impl<'a> Trial<'a> {
@@ -91,6 +157,10 @@ impl<'a> Trial<'a> {
                 source,
             })?;
         }
+        let log = NamedTempFile::new_in(&private).map_err(|source| StoreError {
+            path: private.clone(),
+            source,
+        })?;
         let trial = Trial {
             plan,
             context,
@@ -99,16 +169,27 @@ impl<'a> Trial<'a> {
             dir: record::DirHandle::open(&artifacts)?,
             artifacts,
             private,
-            treatment: TrialTreatment::default(),
+            log: Some(LogWriter::new(log)),
+            trial_dir: None,
+            exec_env: ExecEnv::Local,
+            image: None,
+            contestant: Contestant::Primary,
+            tools: BTreeMap::new(),
+            asked: String::new(),
+            deadline: None,
+            iterations: Iterations::default(),
+            budget: None,
+            models: None,
+            workspace: None,
         };
-        trial.make_folders(plan.adapter)?;
+        trial.make_folders()?;
         trial.write_record()?;
         Ok(trial)
     }
 
     /// Creates the directories of the agent's output.
-    pub(super) fn make_folders(&self, adapter: &dyn Adapter) -> Result<(), StoreError> {
-        let logs = logs_folder(&self.artifacts, adapter);
+    pub(super) fn make_folders(&self) -> Result<(), StoreError> {
+        let logs = logs_folder(&self.artifacts, self.current().adapter);
         for folder in [self.artifacts.join("raw"), logs] {
             fs::create_dir_all(&folder).map_err(|source| StoreError {
                 path: folder,
@@ -122,55 +203,48 @@ impl<'a> Trial<'a> {
         (self.context.listener)(&Event::Phase { phase });
     }
 
-    /// Takes over the session's result and finishes its log, which evaluators may read. Returns the
-    /// exit code for the results.
-    pub(super) fn conclude(&mut self, end: AgentEnd, site: Option<&Site>) -> i32 {
-        self.take_over_identity(&end);
+    /// Takes over the session's result and finishes its log, which evaluators may read.
+    fn conclude(&mut self, ran: &AgentRun) {
+        self.take_over_identity(ran);
         let record = &mut self.record;
-        (record.usage, record.agent_usage) = settled(&end.conclusion, record.gateway.as_ref());
-        record.session_id.clone_from(&end.conclusion.session_id);
-        record.turns = end.conclusion.turns;
-        record.counts = end.conclusion.counts;
+        (record.usage, record.agent_usage) = settled(&ran.conclusion, record.gateway.as_ref());
+        record.session_id.clone_from(&ran.conclusion.session_id);
+        record.turns = ran.conclusion.turns;
+        record.counts = ran.conclusion.counts;
         record.sum_iterations();
-        let account = self.account(&end, site);
+        let account = self.account(ran);
         self.record
             .errors
             .splice(0..0, account.errors.iter().cloned());
         // A file that cannot be kept is an error in the record; only the record itself is required.
-        let kept = self.write_log(end.log, &account);
+        let kept = self.write_log(&account);
         self.note_lost(kept);
-        account.execution.exit_code
     }
 
     /// Records the agent's identity. A fallback is recorded in its iteration: the trial belongs to
     /// the primary agent.
-    pub(super) fn take_over_identity(&mut self, end: &AgentEnd) {
-        if end.contestant == Contestant::Fallback {
+    pub(super) fn take_over_identity(&mut self, ran: &AgentRun) {
+        if self.contestant == Contestant::Fallback {
             return;
         }
         let agent = &mut self.record.agent;
         // Some CLIs, and plain text output, do not name their model.
-        let answered = end.conclusion.model.as_ref();
+        let answered = ran.conclusion.model.as_ref();
         let gateway = self.record.gateway.as_ref();
         let seen = gateway.and_then(GatewayRecord::only_model);
         let known = answered.or(seen).or(agent.model_requested.as_ref());
         agent.model = known.cloned();
-        if end.conclusion.version.is_some() {
-            agent.version.clone_from(&end.conclusion.version);
+        if ran.conclusion.version.is_some() {
+            agent.version.clone_from(&ran.conclusion.version);
         }
     }
 
     /// Writes the results and cleans up.
-    async fn finish(mut self, judged: Judged) -> Result<Record, TrialError> {
-        let Judged {
-            outcome,
-            exit_code,
-            work,
-        } = judged;
-        let outcome = match outcome {
+    async fn end(mut self, ran: &AgentRun, judged: &Judged) -> Result<Record, TrialError> {
+        let outcome = match ran.conclusion.outcome {
             Outcome::Completed => {
                 let evidence = Evidence {
-                    is_change_lost: work.as_ref().is_none_or(|work| work.change.is_none()),
+                    is_change_lost: judged.change.is_none(),
                     ..Evidence::of(Outcome::Completed, self.context.cancelled())
                 };
                 evidence::outcome(&evidence, Vec::new()).outcome
@@ -183,8 +257,9 @@ impl<'a> Trial<'a> {
         record.outcome = outcome;
         record.status = status(outcome, &record.verdicts, is_cancelled);
         record.score = Score::of(outcome, record.status, &record.verdicts);
-        let form = self.form_to_keep(work.as_ref()).await;
-        let kept = self.put_workspace(work, form);
+        let exit_code = self.account(ran).execution.exit_code;
+        let form = self.form_to_keep(judged).await;
+        let kept = self.put_workspace(form);
         self.note_lost(kept);
         let record = &mut self.record;
         record.completed_at = Some(Timestamp::now().to_string());
@@ -216,7 +291,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    pub(super) fn account(&self, end: &AgentEnd, site: Option<&Site>) -> Account {
+    pub(super) fn account(&self, ran: &AgentRun) -> Account {
         let host = &self.record.host;
         let mut environment = BTreeMap::from([
             ("os".to_owned(), host.os.clone().into()),
@@ -228,16 +303,17 @@ impl<'a> Trial<'a> {
                 record::youbencha_version(VERSION).into(),
             ),
         ]);
-        if let Some(site) = site {
-            let workdir = self.workdir(site).into_string();
+        let workdir = self.workdir().into_string();
+        if !workdir.is_empty() {
             environment.insert("working_directory".to_owned(), workdir.into());
         }
-        let plan = self.plan_of(end.contestant);
+        let plan = self.current();
+        let version = self.current_cli().and_then(|cli| cli.version.as_deref());
         let contender = Contender {
             name: plan.adapter.name(),
-            version: match end.contestant {
+            version: match self.contestant {
                 Contestant::Primary => self.record.agent.version.as_deref(),
-                Contestant::Fallback => end.version.as_deref(),
+                Contestant::Fallback => version,
             },
             adapter_version: VERSION,
             provider: plan.adapter.provider(),
@@ -245,31 +321,21 @@ impl<'a> Trial<'a> {
             parameters: plan.agent.parameters(),
             environment,
         };
-        let started = end.completed_at
-            - jiff::SignedDuration::from_millis(i64::try_from(end.duration_ms).unwrap_or(0));
+        let started = ran.completed_at
+            - jiff::SignedDuration::from_millis(i64::try_from(ran.duration_ms).unwrap_or(0));
         let times = Times {
             started_at: Some(started.to_string()),
-            completed_at: Some(end.completed_at.to_string()),
-            duration_ms: Some(end.duration_ms),
+            completed_at: Some(ran.completed_at.to_string()),
+            duration_ms: Some(ran.duration_ms),
         };
-        Account::new(end.conclusion.clone(), contender, &end.ending, times)
+        Account::new(ran.conclusion.clone(), contender, &ran.ending, times)
     }
 
-    /// An empty log of a session.
-    pub(super) fn new_log(&self) -> io::Result<SessionLog> {
-        NamedTempFile::new_in(&self.private).map(LogWriter::new)
-    }
-
-    /// Writes the log of a session, which is empty if the agent was not started.
-    pub(super) fn write_log(
-        &self,
-        log: Option<SessionLog>,
-        account: &Account,
-    ) -> Result<(), StoreError> {
+    pub(super) fn write_log(&mut self, account: &Account) -> Result<(), StoreError> {
         let path = self.artifacts.join(record::LOG_FILE);
+        let log = self.log.take().expect("the log is finished once");
         let written = log
-            .map_or_else(|| self.new_log(), Ok)
-            .and_then(|log| log.finish(account))
+            .finish(account)
             .and_then(|file| dir::persist(file, path.as_std_path()));
         written.map_err(|source| StoreError { path, source })
     }

@@ -25,7 +25,7 @@ pub(super) struct Dockerfile {
 }
 
 /// A line with its position, without its line end.
-struct DockerfileLine<'a> {
+struct Line<'a> {
     text: &'a str,
     start: usize,
 }
@@ -81,14 +81,14 @@ impl Dockerfile {
     }
 }
 
-fn lines(text: &str) -> impl Iterator<Item = DockerfileLine<'_>> {
+fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
     let skipped = text.len() - text.trim_start_matches('\u{feff}').len();
     let mut start = skipped;
     text[skipped..].split_inclusive('\n').map(move |line| {
         let at = start;
         start += line.len();
         let text = line.trim_end_matches(['\n', '\r']);
-        DockerfileLine { text, start: at }
+        Line { text, start: at }
     })
 }
 

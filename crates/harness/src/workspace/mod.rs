@@ -15,7 +15,6 @@ mod litter;
 mod look;
 mod nested;
 mod numstat;
-mod overlay;
 mod pristine;
 mod recipe;
 mod reference;

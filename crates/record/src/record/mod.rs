@@ -3,7 +3,6 @@
 
 pub mod cli;
 pub mod definition;
-pub mod delivery;
 mod dir_handle;
 mod event;
 mod event_log;

@@ -1,6 +1,5 @@
 //! Compares two agents on shared tasks, so that differences between tasks cancel out.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 use statrs::distribution::{Binomial, DiscreteCDF};
 
@@ -57,7 +56,7 @@ pub struct Effect {
 }
 
 /// The conclusions of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Significance {
     /// The candidate's figure is higher.
@@ -74,28 +73,12 @@ impl Comparison {
     /// The conclusion at the comparison's level. A difference is claimed only if the test and the
     /// interval agree, so that a report never contradicts itself.
     pub fn significance(&self) -> Significance {
-        Significance::of(
-            (self.p_value, self.smallest_p),
-            self.difference,
-            self.interval,
-            self.level,
-        )
-    }
-}
-
-impl Significance {
-    /// The conclusion from a p-value and the smallest possible one, a difference and its interval.
-    pub(super) fn of(
-        (p_value, smallest_p): (f64, f64),
-        difference: f64,
-        interval: Option<Interval>,
-        level: Level,
-    ) -> Significance {
-        if smallest_p > level.alpha() {
+        let reaches_zero = self.interval.is_some_and(|it| it.contains(0.0));
+        if self.smallest_p > self.level.alpha() {
             Significance::TooFew
-        } else if p_value > level.alpha() || interval.is_some_and(|it| it.contains(0.0)) {
+        } else if self.p_value > self.level.alpha() || reaches_zero {
             Significance::NotApart
-        } else if difference > 0.0 {
+        } else if self.difference > 0.0 {
             Significance::Higher
         } else {
             Significance::Lower
@@ -129,9 +112,13 @@ impl<'a> Paired<'a> {
     pub fn compare(&self, level: Level, resampling: Resampling) -> Option<Comparison> {
         let differences = self.differences();
         let p_value = self.p_value(resampling)?;
+        let clusters: Vec<TaskCluster> = differences
+            .iter()
+            .map(|difference| TaskCluster::of(&[*difference]))
+            .collect();
         Some(Comparison {
             difference: average(&differences),
-            interval: self.interval(level, resampling),
+            interval: bca(&clusters, level, resampling),
             p_value,
             smallest_p: signs::smallest(differences.len()),
             effect: effect(&differences),
@@ -139,14 +126,6 @@ impl<'a> Paired<'a> {
             left_out: self.left_out,
             level,
         })
-    }
-
-    /// Only the confidence interval of the mean difference. `None` for fewer than two shared tasks,
-    /// and if no task differs from another.
-    pub(super) fn interval(&self, level: Level, resampling: Resampling) -> Option<Interval> {
-        let differences = self.differences();
-        let units = differences.iter().map(|it| TaskCluster::of(&[*it]));
-        bca(&units.collect::<Vec<_>>(), level, resampling)
     }
 
     /// Only the p-value. `None` for fewer than two shared tasks.
@@ -176,13 +155,8 @@ impl<'a> Paired<'a> {
     /// The number of additional trials or tasks to distinguish the agents, if the observed
     /// difference is the true one. `None` for fewer than two shared tasks.
     pub fn power(&self, level: Level) -> Option<Power> {
-        Some(power::needed(&self.spread()?, level))
-    }
-
-    /// The variance components. `None` for fewer than two shared tasks.
-    pub(super) fn spread(&self) -> Option<Spread> {
         let differences = self.differences();
-        Some(Spread {
+        let spread = Spread {
             difference: average(&differences),
             tasks: differences.len(),
             between: variance(&differences)?,
@@ -191,11 +165,11 @@ impl<'a> Paired<'a> {
             per_baseline: self.per_trial(|it| it.baseline.len()),
             per_candidate: self.per_trial(|it| it.candidate.len()),
             trials: self.fewest_trials(),
-        })
+        };
+        Some(power::needed(&spread, level))
     }
 
-    /// The difference of each shared task.
-    pub fn differences(&self) -> Vec<f64> {
+    fn differences(&self) -> Vec<f64> {
         let difference = |it: &Pair| average(it.candidate) - average(it.baseline);
         self.tasks.iter().map(difference).collect()
     }
@@ -206,8 +180,7 @@ impl<'a> Paired<'a> {
         sum / self.tasks.len() as f64
     }
 
-    /// The minimum number of trials of a task.
-    pub(super) fn fewest_trials(&self) -> usize {
+    fn fewest_trials(&self) -> usize {
         let fewest = |it: &Pair| it.baseline.len().min(it.candidate.len());
         self.tasks.iter().map(fewest).min().unwrap_or(0)
     }

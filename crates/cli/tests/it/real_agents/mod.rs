@@ -7,7 +7,6 @@ mod network;
 mod parallel;
 mod prompts;
 mod switch;
-mod variants;
 
 use std::time::Duration;
 

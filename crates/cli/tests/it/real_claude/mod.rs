@@ -11,7 +11,6 @@ mod prompts;
 mod rough;
 mod server;
 mod transports;
-mod variants;
 
 use std::time::{Duration, Instant};
 

@@ -11,7 +11,7 @@ use serde_json::{Map, json};
 use sha2::{Digest, Sha256};
 
 use super::{
-    Edit, TestsSettings, Unread,
+    Edit, Settings, Unread,
     expected::{Control, Expected},
     grade::{Grade, Graded},
     placement::{Locations, UnitTests},
@@ -22,9 +22,8 @@ use super::{
 use crate::evaluate::{
     EvidenceDir, Finding, Judging,
     answer_cache::CachedAnswer,
-    clean_copy::CleanCopy,
+    clean_copy::{CleanCopy, ReportFile},
     control::{ControlTree, End},
-    report_file::ReportFile,
     reports::{ReportError, TestReport, TextSummary},
 };
 
@@ -95,7 +94,7 @@ impl Attempt {
 }
 
 pub(in crate::evaluate) async fn judge(
-    settings: &TestsSettings,
+    settings: &Settings,
     judging: &Judging<'_>,
     evidence: &EvidenceDir,
 ) -> Result<Finding, String> {
@@ -108,7 +107,7 @@ pub(in crate::evaluate) async fn judge(
 }
 
 pub(super) struct Examiner<'a> {
-    pub(super) settings: &'a TestsSettings,
+    pub(super) settings: &'a Settings,
     pub(super) judging: &'a Judging<'a>,
     evidence: &'a EvidenceDir,
 }
@@ -372,11 +371,15 @@ impl Examiner<'_> {
                 own: Vec::new(),
             });
         }
+        // Removes a report that is part of the work.
         let file = self.settings.origin.file(copy);
+        if let Some(file) = &file {
+            file.remove();
+        }
         let argv = self.settings.argv_in(copy);
         let line = self.settings.line();
         let logs = copy.logs.clone();
-        let ran = copy.reporting_step(&argv, timeout, logs.clone()).await?;
+        let ran = copy.step(&argv, timeout, logs.clone()).await?;
         let end = End::of(&ran, &line)?;
         let ended = end.in_words(&line, &ran.last_line);
         let results = match end {

@@ -6,25 +6,24 @@ use std::{collections::BTreeMap, time::Duration};
 use camino::Utf8Path;
 use globset::{Glob, GlobMatcher, GlobSet};
 use proctor_document::Fault;
-use proctor_sandbox::{docker::ContainerNetwork, shell};
+use proctor_sandbox::{docker::Network, shell};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::{
     config::{EvaluatorSpec, globs},
     evaluate::{
-        clean_copy::{CleanCopy, Hidden, Setup},
+        clean_copy::{CleanCopy, Hidden, ReportFile, Setup},
         command,
         command_line::CommandLine,
         protect::Protect,
-        report_file::ReportFile,
     },
 };
 
 /// `config` of `tests`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct TestsAsWritten {
+struct Written {
     /// A known runner. Its report is written to a location that the work does not control.
     runner: Option<Runner>,
     /// Additional arguments of the runner.
@@ -180,7 +179,7 @@ impl Origin {
 
 /// Validated settings.
 #[derive(Clone, Debug)]
-pub(in crate::evaluate) struct TestsSettings {
+pub(in crate::evaluate) struct Settings {
     what: TestCommand,
     pub(super) origin: Origin,
     pub(super) wanted: Vec<String>,
@@ -212,12 +211,12 @@ enum TestCommand {
     Command(Vec<String>),
 }
 
-impl TestsSettings {
+impl Settings {
     pub(in crate::evaluate) fn read(
         spec: &EvaluatorSpec,
         folder: &Utf8Path,
-    ) -> Result<TestsSettings, Fault> {
-        let written: TestsAsWritten = spec.config.read()?;
+    ) -> Result<Settings, Fault> {
+        let written: Written = spec.config.read()?;
         let config = &spec.config;
         let threshold = written.threshold.unwrap_or(1.0);
         if !(0.0..=1.0).contains(&threshold) {
@@ -244,15 +243,15 @@ impl TestsSettings {
             hidden: hidden(spec, folder, written.hidden_tests.as_deref())?,
             protect: Protect::read(config, written.protect.as_deref(), usual)?,
             network: if written.network {
-                ContainerNetwork::Open
+                Network::Open
             } else {
-                ContainerNetwork::None
+                Network::None
             },
             ..Setup::default()
         };
         let (what, origin) = what(spec, &written)?;
         let setup = setup.of_command(&what.argv());
-        Ok(TestsSettings {
+        Ok(Settings {
             what,
             origin,
             wanted,
@@ -268,14 +267,10 @@ impl TestsSettings {
     }
 
     /// The settings for a shell command of a repo task.
-    pub(in crate::evaluate) fn of_line(
-        line: &str,
-        timeout: Duration,
-        unread: Unread,
-    ) -> TestsSettings {
+    pub(in crate::evaluate) fn of_line(line: &str, timeout: Duration, unread: Unread) -> Settings {
         let what = TestCommand::Command(shell::line(line));
         let setup = Setup::default().of_command(&what.argv());
-        TestsSettings {
+        Settings {
             what,
             origin: Origin::Any,
             wanted: Vec::new(),
@@ -389,7 +384,7 @@ impl TestCommand {
     }
 }
 
-fn what(spec: &EvaluatorSpec, written: &TestsAsWritten) -> Result<(TestCommand, Origin), Fault> {
+fn what(spec: &EvaluatorSpec, written: &Written) -> Result<(TestCommand, Origin), Fault> {
     let config = &spec.config;
     match (written.runner, written.command.clone()) {
         (Some(_), Some(_)) => {

@@ -8,7 +8,7 @@ use fs_err as fs;
 use proctor_record::{fs::dir, platform};
 use proctor_sandbox::{
     self as sandbox, ContainerEnv, ExecEnvSpec, Privileges, Sandbox, container_env,
-    docker::{ContainerNetwork, EngineError},
+    docker::{EngineError, Network},
     shell::{self, Ran, ShellCommand},
 };
 
@@ -119,7 +119,6 @@ impl Way {
             budget: None,
             passed_keys: Vec::new(),
             is_sealed: true,
-            watch: Vec::new(),
         });
         let models = opened.map_err(|error| error.to_string())?;
         Ok(Some(Way { models, sockets }))
@@ -205,8 +204,8 @@ async fn separate(
                 user: verifier.user.clone(),
             },
             network: match reach {
-                sandbox::Network::Open => ContainerNetwork::Open,
-                _ => ContainerNetwork::None,
+                sandbox::Network::Open => Network::Open,
+                _ => Network::None,
             },
             limits: docker.settings.limits,
             readiness: readiness(verifier.environment.as_deref()),
