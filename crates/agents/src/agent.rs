@@ -71,6 +71,11 @@ pub trait Adapter: Sync {
         Authentication::NotNeeded
     }
 
+    /// The folder in the workspace where it looks for skills; `None` if it has none.
+    fn skills_folder(&self) -> Option<&'static str> {
+        None
+    }
+
     /// A session that reads recorded output; `None` if this kind has no readable output.
     fn recorded_session(&self) -> Option<Box<dyn Session>> {
         None

@@ -42,6 +42,7 @@ pub(super) static AIDER: CliAdapter = CliAdapter(&CliAgent {
         )
     },
     login: litellm::LOGIN,
+    skills: None,
     settings: &[
         Setting::new(
             "model",

@@ -35,6 +35,8 @@ pub struct CliAgent {
     pub(super) provider: &'static str,
     pub(super) cli: Cli,
     pub(super) login: Login,
+    /// The folder in the workspace where it looks for skills.
+    pub(super) skills: Option<&'static str>,
     pub(super) settings: &'static [Setting],
     /// Alternatives to options of other agents.
     pub(super) instead: &'static [(&'static str, &'static str)],
@@ -198,6 +200,10 @@ impl Adapter for CliAdapter {
         let Login { keys, otherwise } = &self.0.login;
         let found = key_in(env, keys).map(|name| Authentication::Found(name.to_owned()));
         found.unwrap_or_else(|| otherwise.clone())
+    }
+
+    fn skills_folder(&self) -> Option<&'static str> {
+        self.0.skills
     }
 
     fn recorded_session(&self) -> Option<Box<dyn Session>> {

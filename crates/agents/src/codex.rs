@@ -38,6 +38,7 @@ pub(super) static CODEX: CliAdapter = CliAdapter(&CliAgent {
         keys: &[KEY, OPENAI_KEY],
         otherwise: Authentication::Unknown,
     },
+    skills: Some(".agents/skills"),
     settings: &[
         Setting::new("model", SettingKind::Text, "The model, such as `gpt-5.5`.").flag("--model"),
         Setting::new(

@@ -59,6 +59,7 @@ pub(super) static COPILOT: CliAdapter = CliAdapter(&CliAgent {
         ],
         otherwise: Authentication::Unknown,
     },
+    skills: Some(".github/skills"),
     settings: &[
         Setting::new("model", SettingKind::Text, "The model.").flag("--model"),
         Setting::new(

@@ -35,6 +35,7 @@ pub(super) static GEMINI: CliAdapter = CliAdapter(&CliAgent {
         keys: &[KEY],
         otherwise: Authentication::Unknown,
     },
+    skills: Some(".gemini/skills"),
     settings: &[
         Setting::new(
             "model",

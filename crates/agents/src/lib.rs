@@ -40,6 +40,7 @@ mod transcript;
 mod verdict;
 
 pub use agentic_judge::{AGENTIC_JUDGE, AGENTIC_JUDGE_NAME};
+pub use mcp::mcp_servers;
 pub use oracle::no_reference;
 pub use registry::{ADAPTERS, find};
 pub use switch::configure;

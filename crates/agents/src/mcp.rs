@@ -29,16 +29,28 @@ pub(super) fn required(
             format!("mcp_config `{name}` cannot be used: {problem}"),
         )
     };
-    let bytes = std::fs::read(file).map_err(|error| unusable(error.to_string()))?;
-    let servers: Value = serde_json::from_slice(&bytes)
-        .map_err(|error| unusable(format!("it is not JSON: {error}")))?;
-    let names = servers.get("mcpServers").and_then(Value::as_object);
-    let names = names.into_iter().flat_map(|names| names.keys().cloned());
+    let names = declared(file).map_err(unusable)?;
     Ok(if require == Some(false) {
         Vec::new()
     } else {
-        names.collect()
+        names
     })
+}
+
+/// The servers in a file of `mcp_config`; none if the file is not valid.
+pub fn mcp_servers(file: &Utf8Path) -> Vec<String> {
+    declared(file).unwrap_or_default()
+}
+
+fn declared(file: &Utf8Path) -> Result<Vec<String>, String> {
+    let bytes = std::fs::read(file).map_err(|error| error.to_string())?;
+    let servers: Value =
+        serde_json::from_slice(&bytes).map_err(|error| format!("it is not JSON: {error}"))?;
+    let names = servers.get("mcpServers").and_then(Value::as_object);
+    Ok(names
+        .into_iter()
+        .flat_map(|names| names.keys().cloned())
+        .collect())
 }
 
 /// Report a list of servers, each with a `name` and a `status`.
@@ -57,6 +69,16 @@ pub(super) fn report(servers: &Value, host: &mut dyn SessionHost) {
             name: server.get("name")?.as_str()?.to_owned(),
             status: status(server).unwrap_or_else(|| "unknown".to_owned()),
         })
+    });
+    let servers: Vec<McpServer> = servers.collect();
+    host.event(SessionEvent::McpServers(&servers));
+}
+
+/// Report servers that did not connect, by an agent that reports no others.
+pub(super) fn report_failed<'a>(names: impl Iterator<Item = &'a str>, host: &mut dyn SessionHost) {
+    let servers = names.map(|name| McpServer {
+        name: name.to_owned(),
+        status: "failed".to_owned(),
     });
     let servers: Vec<McpServer> = servers.collect();
     host.event(SessionEvent::McpServers(&servers));

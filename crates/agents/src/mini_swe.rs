@@ -49,6 +49,7 @@ pub(super) static MINI: CliAdapter = CliAdapter(&CliAgent {
         )
     },
     login: litellm::LOGIN,
+    skills: None,
     settings: &[
         Setting::new(
             "model",

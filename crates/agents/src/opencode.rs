@@ -60,6 +60,7 @@ pub(super) static OPENCODE: CliAdapter = CliAdapter(&CliAgent {
         ],
         otherwise: Authentication::Unknown,
     },
+    skills: Some(".opencode/skills"),
     settings: &[
         Setting::new(
             "model",

@@ -7,8 +7,8 @@ use proctor_document::{Fault, Node};
 use proctor_record::{
     outcome::{EndedBy, Ending, Outcome, exit_in_words},
     session::{
-        Conclusion, Counts, LogError, MessageKind, Role, Session, SessionEvent, SessionHost,
-        Source, Text,
+        Conclusion, Counts, LineSource, LogError, MessageKind, Role, Session, SessionEvent,
+        SessionHost, Text,
     },
 };
 use schemars::JsonSchema;
@@ -73,7 +73,7 @@ pub(super) struct PlainSession {
 }
 
 impl PlainSession {
-    fn tell(&mut self, source: Source, text: &str, host: &mut dyn SessionHost) {
+    fn tell(&mut self, source: LineSource, text: &str, host: &mut dyn SessionHost) {
         let text = self.cap.take(text);
         if !text.is_empty() {
             tell(source, text, host);
@@ -81,8 +81,8 @@ impl PlainSession {
     }
 
     /// Keeps the last lines for the conclusion.
-    fn remember(&mut self, source: Source, line: &str) {
-        if source != Source::Stderr {
+    fn remember(&mut self, source: LineSource, line: &str) {
+        if source != LineSource::Stderr {
             self.last_line = Some(line.to_owned());
             return;
         }
@@ -103,10 +103,10 @@ fn without_controls(text: &str) -> Cow<'_, str> {
 }
 
 /// Reports text of a program.
-fn tell(source: Source, text: &str, host: &mut dyn SessionHost) {
+fn tell(source: LineSource, text: &str, host: &mut dyn SessionHost) {
     let role = match source {
-        Source::Stderr => Role::System,
-        Source::Stdout | Source::Socket => Role::Assistant,
+        LineSource::Stderr => Role::System,
+        LineSource::Stdout | LineSource::Socket => Role::Assistant,
     };
     host.event(SessionEvent::Message {
         role,
@@ -118,7 +118,7 @@ fn tell(source: Source, text: &str, host: &mut dyn SessionHost) {
 }
 
 impl Session for PlainSession {
-    fn on_line(&mut self, source: Source, line: &[u8], host: &mut dyn SessionHost) {
+    fn on_line(&mut self, source: LineSource, line: &[u8], host: &mut dyn SessionHost) {
         self.lines += 1;
         let text = String::from_utf8_lossy(line);
         let text = without_controls(&text);
@@ -133,7 +133,7 @@ impl Session for PlainSession {
         self.lines >= SINGLE_LINES
     }
 
-    fn on_block(&mut self, source: Source, lines: &[u8], host: &mut dyn SessionHost) {
+    fn on_block(&mut self, source: LineSource, lines: &[u8], host: &mut dyn SessionHost) {
         let text = String::from_utf8_lossy(lines);
         let text = without_controls(&text);
         let text = text.trim_end();
@@ -148,13 +148,13 @@ impl Session for PlainSession {
         }
     }
 
-    fn on_oversized_line(&mut self, _source: Source, _bytes: u64) {
+    fn on_oversized_line(&mut self, _source: LineSource, _bytes: u64) {
         self.oversized_lines += 1;
     }
 
     fn finish(self: Box<Self>, ending: &Ending, host: &mut dyn SessionHost) -> Conclusion {
         if let Some(note) = self.cap.note() {
-            tell(Source::Stderr, &note, host);
+            tell(LineSource::Stderr, &note, host);
         }
         let outcome = outcome(ending);
         let quoted: Vec<String> = self.last_errors.into();
@@ -229,12 +229,16 @@ mod tests {
         let mut host = Messages::default();
         for number in 0..SINGLE_LINES {
             assert!(!session.takes_blocks());
-            session.on_line(Source::Stdout, format!("{number}").as_bytes(), &mut host);
+            session.on_line(
+                LineSource::Stdout,
+                format!("{number}").as_bytes(),
+                &mut host,
+            );
         }
         assert!(session.takes_blocks());
-        session.on_block(Source::Stdout, b"one\n\x1b[1mtwo\x1b[0m\n\n", &mut host);
-        session.on_block(Source::Stderr, b"\n \n", &mut host);
-        session.on_block(Source::Stderr, b"a\nb\nc\nd\ne\nf\n", &mut host);
+        session.on_block(LineSource::Stdout, b"one\n\x1b[1mtwo\x1b[0m\n\n", &mut host);
+        session.on_block(LineSource::Stderr, b"\n \n", &mut host);
+        session.on_block(LineSource::Stderr, b"a\nb\nc\nd\ne\nf\n", &mut host);
         assert_eq!(host.0.len(), 1002);
         assert_eq!(host.0[1000..], ["one\ntwo", "a\nb\nc\nd\ne\nf"]);
         let failed = Ending {

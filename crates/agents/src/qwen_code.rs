@@ -39,6 +39,7 @@ pub(super) static QWEN: CliAdapter = CliAdapter(&CliAgent {
         keys: &["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"],
         otherwise: Authentication::Missing,
     },
+    skills: Some(".qwen/skills"),
     settings: &[
         Setting::new(
             AUTH_TYPE,

@@ -4,7 +4,7 @@
 use camino::Utf8Path;
 use proctor_record::{
     outcome::Ending,
-    session::{Conclusion, Session, SessionHost, Source},
+    session::{Conclusion, LineSource, Session, SessionHost},
     usage::Usage,
 };
 use serde_json::Value;
@@ -51,14 +51,14 @@ impl<R: Reader> CliSession<R> {
 }
 
 impl<R: Reader> Session for CliSession<R> {
-    fn on_line(&mut self, source: Source, line: &[u8], host: &mut dyn SessionHost) {
+    fn on_line(&mut self, source: LineSource, line: &[u8], host: &mut dyn SessionHost) {
         match source {
-            Source::Stderr => self.reader.stderr(line, host),
-            Source::Stdout | Source::Socket => self.reader.line(line, host),
+            LineSource::Stderr => self.reader.stderr(line, host),
+            LineSource::Stdout | LineSource::Socket => self.reader.line(line, host),
         }
     }
 
-    fn on_oversized_line(&mut self, _source: Source, _bytes: u64) {
+    fn on_oversized_line(&mut self, _source: LineSource, _bytes: u64) {
         self.reader.transcript().counts.oversized_lines += 1;
     }
 

@@ -12,7 +12,7 @@ use proctor_document::parse_yaml;
 use proctor_record::{
     outcome::{EndedBy, Ending},
     record::cli::Installed,
-    session::{Conclusion, Session, SessionEvent, SessionHost, Source, Text},
+    session::{Conclusion, LineSource, Session, SessionEvent, SessionHost, Text},
 };
 
 use crate::agent::{
@@ -105,10 +105,10 @@ fn short(text: Text<'_>) -> String {
 pub(super) fn play(mut session: Box<dyn Session>, recorded: &Recorded<'_>) -> (Conclusion, String) {
     let mut notes = Notes::default();
     for line in recorded.stderr.lines() {
-        session.on_line(Source::Stderr, line.as_bytes(), &mut notes);
+        session.on_line(LineSource::Stderr, line.as_bytes(), &mut notes);
     }
     for line in recorded.stdout.lines() {
-        session.on_line(Source::Stdout, line.as_bytes(), &mut notes);
+        session.on_line(LineSource::Stdout, line.as_bytes(), &mut notes);
     }
     for (path, text) in recorded.files {
         session.on_file(Utf8Path::new(path), text.as_bytes(), &mut notes);
@@ -361,7 +361,7 @@ pub(super) fn damaged(output: &str, damage: &[(proptest::sample::Index, u8)]) ->
 pub(super) fn survive(mut session: Box<dyn Session>, bytes: &[u8]) {
     let mut notes = Notes::default();
     for line in bytes.split(|byte| *byte == b'\n') {
-        session.on_line(Source::Stdout, line, &mut notes);
+        session.on_line(LineSource::Stdout, line, &mut notes);
     }
     session.on_file(Utf8Path::new("/scratch/file"), bytes, &mut notes);
     let _ = session.finish(&exited(0), &mut notes);

@@ -46,6 +46,13 @@ pub(super) enum End {
         /// The reason.
         why: String,
     },
+    /// It could not start because a part of its environment is missing.
+    Unready {
+        /// The code, without the CLI's name.
+        code: &'static str,
+        /// The reason.
+        why: String,
+    },
     /// A call failed permanently.
     Failed(ApiFault),
     /// The last event was the retry of a call.
@@ -117,6 +124,9 @@ impl CliNames {
             }
             End::Error { code, why } => {
                 self.one(Outcome::AgentError, code, format!("{} {why}", self.title))
+            }
+            End::Unready { code, why } => {
+                self.one(Outcome::Sandbox, code, format!("{} {why}", self.title))
             }
             End::Failed(fault) => self.failed(fault),
             End::Open | End::Retrying(_) => self.judge_cut_off(end, ending, last_words),

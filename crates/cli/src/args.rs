@@ -2,6 +2,7 @@
 
 mod clusters;
 mod config;
+mod experiments;
 mod keep_workspace;
 mod logs;
 mod models;
@@ -9,11 +10,15 @@ mod reports;
 mod usage;
 
 use camino::Utf8PathBuf;
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{
+    Parser, Subcommand, ValueEnum,
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
+};
 use proctor_sandbox::Network;
 
 pub use clusters::{InterruptArg, TrialArgs};
 pub use config::{ConfigArgs, ConfigCommand, InstallAgentsArgs, Level, SuggestTestcaseArgs};
+pub use experiments::{AbArgs, DecisionArgs, ExperimentArgs};
 pub use keep_workspace::KeepArg;
 pub use logs::{ExportArgs, ExportFormat, LogArgs, LogCommand, NormalizeArgs, NormalizeFormat};
 pub use models::{GatewayArgs, MissArg, ModelArgs, PricesArgs, RuleArgs};
@@ -44,6 +49,10 @@ pub struct Args {
 pub enum Command {
     /// Run agents on test cases or a suite, and judge the results
     Run(Box<RunArgs>),
+    /// Compare two variants of an agent: is B better than A?
+    Ab(Box<AbArgs>),
+    /// Run the experiment of a suite: are the candidates better than the baseline?
+    Experiment(Box<ExperimentArgs>),
     /// Judge existing work in a directory, without changing it
     Eval(EvalArgs),
     /// Check test cases and suites without running anything
@@ -234,8 +243,8 @@ pub struct PlanArgs {
     #[arg(long, value_enum, value_name = "KIND")]
     pub sandbox: Option<SandboxArg>,
     /// Network of trials in containers; overrides suite and tasks
-    #[arg(long, value_enum, value_name = "NETWORK")]
-    pub network: Option<NetworkArg>,
+    #[arg(long, value_name = "NETWORK", value_parser = network())]
+    pub network: Option<Network>,
     /// Seed for the order of the trials
     #[arg(long, value_name = "N", value_parser = whole_number)]
     pub seed: Option<u64>,
@@ -245,6 +254,9 @@ pub struct PlanArgs {
     /// Resume an earlier run; the latest one unless RUN is given
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "latest")]
     pub resume: Option<Utf8PathBuf>,
+    /// With --resume, run the remaining trials with changed definitions, listed apart in reports
+    #[arg(long, requires = "resume")]
+    pub accept_changes: bool,
     /// On Ctrl-C, keep or cancel the jobs on the cluster [default: prompt on a terminal, else
     /// detach]
     #[arg(long, value_enum, value_name = "HOW")]
@@ -263,25 +275,14 @@ pub enum SandboxArg {
     Docker,
 }
 
-/// Network access of trials in containers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum NetworkArg {
-    /// Only the gateway
-    Gateway,
-    /// Unrestricted
-    Open,
-    /// No network
-    None,
-}
-
-impl From<NetworkArg> for Network {
-    fn from(network: NetworkArg) -> Network {
-        match network {
-            NetworkArg::Gateway => Network::Gateway,
-            NetworkArg::Open => Network::Open,
-            NetworkArg::None => Network::None,
-        }
-    }
+/// The names of networks.
+fn network() -> impl TypedValueParser<Value = Network> {
+    let names = PossibleValuesParser::new([
+        PossibleValue::new("gateway").help("Only the gateway"),
+        PossibleValue::new("open").help("Unrestricted"),
+        PossibleValue::new("none").help("No network"),
+    ]);
+    names.try_map(|name| Network::named(&name).ok_or("unknown network"))
 }
 
 /// How to show progress.

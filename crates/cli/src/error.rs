@@ -10,7 +10,7 @@ use proctor_harness::{
     model_access::litellm::LiteLlmError,
     plan::{NoMatch, SameName},
     rescore::RescoreError,
-    run::{FailedStart, RunError, check::CheckError, clean::CleanError},
+    run::{FailedStart, RunError, check::CheckError, clean::CleanError, experiment::NoResult},
     trial::export::ExportError,
 };
 use proctor_record::record::TrialStatus;
@@ -29,7 +29,9 @@ pub enum Exit {
     Usage,
     /// Infrastructure failure: there is no result to judge.
     Infrastructure,
-    /// Another process holds the trial's lease.
+    /// The results do not decide the question.
+    Undecided,
+    /// Another process holds the trial's lease. Only `proctor trial` ends so.
     Claimed,
     /// A signal ended the run.
     Interrupted,
@@ -43,7 +45,7 @@ impl Exit {
             Exit::Failed => 1,
             Exit::Usage => 2,
             Exit::Infrastructure => 3,
-            Exit::Claimed => 4,
+            Exit::Undecided | Exit::Claimed => 4,
             Exit::Interrupted => 130,
         }
     }
@@ -98,6 +100,27 @@ pub enum CliError {
         /// The suite.
         suite: Utf8PathBuf,
     },
+    /// `ab` without any setting.
+    #[error("nothing to compare: A and B are the same")]
+    NothingToCompare,
+    /// A setting of `ab` that is not a key with a value.
+    #[error("invalid setting `{setting}`: expected KEY=VALUE")]
+    InvalidVariant {
+        /// The setting.
+        setting: String,
+    },
+    /// `ab` with more than one agent.
+    #[error("both variants are made from one agent, and several are given")]
+    SeveralAgents,
+    /// `experiment` with a suite that is not an experiment.
+    #[error("{suite} has no `experiment` section")]
+    NoExperiment {
+        /// The suite.
+        suite: Utf8PathBuf,
+    },
+    /// The trials of an experiment cannot be analysed.
+    #[error(transparent)]
+    NoResult(#[from] NoResult),
     /// Two test cases would have the same trials.
     #[error(transparent)]
     SameName(#[from] SameName),
@@ -359,6 +382,18 @@ impl CliError {
             CliError::NotInstalled { .. } => {
                 Some("`proctor doctor` shows how to install it".to_owned())
             }
+            CliError::NothingToCompare => Some(
+                "change something in B: `--b CLAUDE.md=./new.md`, `--b model=NAME`, `--without CLAUDE.md`; `proctor ab --help` lists all keys".to_owned(),
+            ),
+            CliError::InvalidVariant { .. } => Some(
+                "write `CLAUDE.md=./new.md`, `model=NAME` or another key of `proctor ab --help`".to_owned(),
+            ),
+            CliError::SeveralAgents => {
+                Some("choose one with `--agent NAME`".to_owned())
+            }
+            CliError::NoExperiment { .. } => Some(
+                "add `experiment: {baseline: NAME}`, or compare two variants with `proctor ab`".to_owned(),
+            ),
             CliError::NothingToRun => {
                 Some("pass a test case or suite, or create one with `proctor init`".to_owned())
             }
@@ -410,6 +445,7 @@ impl CliError {
             | CliError::NoHome
             | CliError::NoDirectory { .. }
             | CliError::NoAgentFile { .. }
+            | CliError::NoResult(_)
             | CliError::NoInteraction { .. } => None,
         }
     }
@@ -431,6 +467,7 @@ impl CliError {
             )
             | CliError::Spec(SpecError::Run(RunError::Sandbox(_) | RunError::Gateway(_)))
             | CliError::Rescore(RescoreError::Run(_))
+            | CliError::NoResult(_)
             | CliError::NoBaseImage { .. }
             | CliError::Gateway(GatewayError::Listen { .. } | GatewayError::Thread { .. }) => {
                 Exit::Infrastructure
@@ -530,7 +567,7 @@ fn run_hint(error: &RunError) -> Option<String> {
         RunError::Store(error) if error.is_full() => "free disk space, and continue with --resume",
         RunError::Changed { .. } => "resume with the same suite and options, or start a new run",
         RunError::DefinitionChanged { .. } => {
-            "a run has one definition of each agent and task: undo the change, or start a new run"
+            "undo the change, start a new run, or pass --accept-changes to run the remaining trials with the new definition, listed apart"
         }
         RunError::Running { .. } => "wait for it to finish, or stop it",
         RunError::Slurm(_) => "`proctor doctor` shows whether Slurm is installed",

@@ -44,6 +44,8 @@ fn main() -> ExitCode {
     let done = match command {
         _ if unused.is_some() => Err(CliError::UnusedConfig),
         Command::Run(args) => commands::run::run(&args),
+        Command::Ab(args) => commands::ab::ab(&args),
+        Command::Experiment(args) => commands::experiment::experiment(&args),
         Command::Eval(args) => commands::eval::eval(&args),
         Command::Validate(args) => commands::validate::validate(&args),
         Command::Init(args) => commands::init::init(&args),
@@ -83,12 +85,9 @@ fn main() -> ExitCode {
         Err(error) => {
             let code = personality.code(error.exit(), purpose);
             ui::error(&error);
-            ui::json_error(
-                code,
-                &error::text(&error),
-                error.hint().as_deref(),
-                &error::faults(&error),
-            );
+            let hint = error.hint().map(|hint| personality.in_own_name(&hint));
+            let text = error::text(&error);
+            ui::json_error(code, &text, hint.as_deref(), &error::faults(&error));
             return code.into();
         }
     };

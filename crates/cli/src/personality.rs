@@ -107,6 +107,11 @@ impl Personality {
         }
     }
 
+    /// A text with commands of `proctor`, as commands of this name.
+    pub fn in_own_name(&self, text: &str) -> String {
+        text.replace("`proctor ", &format!("`{} ", self.program))
+    }
+
     /// The exit code of a command. youBencha has 0 for an evaluation that reached its end, regardless
     /// of its result, and 1 for everything that did not work.
     pub fn code(&self, exit: Exit, purpose: Purpose) -> u8 {

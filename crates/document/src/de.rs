@@ -177,6 +177,13 @@ impl de::Error for ReadError {
                 | Unexpected::Bool(_),
             ) => error.hint("put it in quotes"),
             (_, Unexpected::Unit) => error.hint("add a value or remove the key"),
+            (wanted, Unexpected::Float(value)) if is_integer(wanted) && value.fract() == 0.0 => {
+                if value.abs() > TOO_LARGE {
+                    error.hint("the number is too large")
+                } else {
+                    error.hint("write it without a fraction or an exponent")
+                }
+            }
             _ => error,
         }
     }
@@ -211,12 +218,20 @@ impl de::Error for ReadError {
     }
 }
 
+/// Whole numbers above it are read as floating-point numbers.
+const TOO_LARGE: f64 = 9e18;
+
+fn is_integer(expected: &str) -> bool {
+    let names = [
+        "u8", "u16", "u32", "u64", "usize", "i8", "i16", "i32", "i64", "isize",
+    ];
+    names.contains(&expected)
+}
+
 /// Serde's names of types, in plain words.
 fn words(expected: &str) -> String {
     match expected {
-        "u8" | "u16" | "u32" | "u64" | "usize" | "i8" | "i16" | "i32" | "i64" | "isize" => {
-            "a whole number".to_owned()
-        }
+        number if is_integer(number) => "a whole number".to_owned(),
         "f32" | "f64" => "a number".to_owned(),
         "a boolean" => "`true` or `false`".to_owned(),
         "a sequence" => "a list".to_owned(),
@@ -545,6 +560,25 @@ mod tests {
         assert_eq!(faults[2].kind, FaultKind::UnknownKey("cuont".to_owned()));
         let none: Option<Sample> = parse_yaml("[]").unwrap().read_collecting(&mut faults);
         assert!(none.is_none());
+    }
+
+    #[test]
+    fn whole_numbers_that_cannot_be_read_have_a_hint() {
+        for (text, hint) in [
+            (
+                "count: 99999999999999999999999",
+                Some("the number is too large"),
+            ),
+            (
+                "count: 1e2",
+                Some("write it without a fraction or an exponent"),
+            ),
+            ("count: 1.5", None),
+            ("ratio: x", None),
+        ] {
+            let fault = read(text).expect_err("reading should fail");
+            assert_eq!(fault.hint.as_deref(), hint, "{text}");
+        }
     }
 
     #[test]

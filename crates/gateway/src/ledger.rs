@@ -11,7 +11,7 @@ use crate::faults::Fault;
 use crate::metering::Tokens;
 use crate::pricing::NanoUsd;
 use crate::recording::RecordingReport;
-use crate::request::ModelContext;
+use crate::request::{ModelContext, Observation};
 
 /// The number of recent calls that are kept in memory. The totals and the call log cover all calls.
 const KEPT_CALLS: usize = 1000;
@@ -232,6 +232,9 @@ pub struct Ledger {
     /// The system prompt and tools, if a call had tools.
     #[serde(skip)]
     pub context: Option<ModelContext>,
+    /// What was seen of each watched item.
+    #[serde(skip)]
+    pub watched: Vec<Observation>,
 }
 
 impl Ledger {

@@ -35,7 +35,10 @@ pub use ledger::{Call, CallEnd, Ledger, Totals};
 pub use metering::Tokens;
 pub use pricing::{LongPrice, NanoUsd, Price, PriceError, Prices};
 pub use recording::{Difference, Miss, OnMiss, Pace, RecordingReport, RecordingSpec};
-pub use request::{ModelContext, NumberSetting, RequestPolicy, ServerTools};
+pub use request::{
+    ModelContext, NumberSetting, Observation, RequestPart, RequestPolicy, ServerTools, Sighting,
+    TextProbe, Watch, Watcher,
+};
 pub use secrets::{Secret, VirtualKey};
 pub use status::{KeyStatus, Overview, Pages, Times};
 pub use tls::Certificate;

@@ -15,7 +15,7 @@ use crate::{
 
 /// The source of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum LineSource {
     /// The agent's standard output (also a PTY).
     Stdout,
     /// The agent's standard error.
@@ -31,7 +31,7 @@ pub trait Session: Send {
     fn on_open(&mut self, _host: &mut dyn SessionHost) {}
 
     /// One complete line, without its line end.
-    fn on_line(&mut self, source: Source, line: &[u8], host: &mut dyn SessionHost);
+    fn on_line(&mut self, source: LineSource, line: &[u8], host: &mut dyn SessionHost);
 
     /// Whether the session accepts several lines at once, by `on_block`, from now on.
     fn takes_blocks(&self) -> bool {
@@ -39,10 +39,10 @@ pub trait Session: Send {
     }
 
     /// Complete lines with their line ends, for a session that accepts several at once.
-    fn on_block(&mut self, _source: Source, _lines: &[u8], _host: &mut dyn SessionHost) {}
+    fn on_block(&mut self, _source: LineSource, _lines: &[u8], _host: &mut dyn SessionHost) {}
 
     /// A line that is too long to be parsed; it is only in the raw log.
-    fn on_oversized_line(&mut self, source: Source, bytes: u64);
+    fn on_oversized_line(&mut self, source: LineSource, bytes: u64);
 
     /// A file of `Launch::collect`: read after all output and before `finish`. Missing files are
     /// skipped.
@@ -171,7 +171,7 @@ pub struct McpServer {
 impl McpServer {
     /// Whether the agent can use its tools. A server that is still connecting may become usable.
     pub fn is_usable(&self) -> bool {
-        matches!(self.status.as_str(), "connected" | "pending")
+        matches!(self.status.as_str(), "connected" | "pending" | "connecting")
     }
 }
 

@@ -29,9 +29,26 @@ impl Usd {
         self.0 as f64 / NANOS_PER_DOLLAR
     }
 
+    /// An amount of nano-dollars.
+    pub fn from_nanos(nanos: i64) -> Usd {
+        Usd(nanos)
+    }
+
     /// The amount in nano-dollars.
     pub fn nanos(self) -> i64 {
         self.0
+    }
+
+    /// The rest after `other` is spent: 0 if it is more.
+    #[must_use]
+    pub fn less(self, other: Usd) -> Usd {
+        Usd(self.0.saturating_sub(other.0).max(0))
+    }
+
+    /// One of `parts` equal shares, rounded down; everything if there are no parts.
+    #[must_use]
+    pub fn share(self, parts: usize) -> Usd {
+        Usd(self.0 / i64::try_from(parts.max(1)).unwrap_or(i64::MAX))
     }
 }
 

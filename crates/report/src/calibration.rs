@@ -100,6 +100,7 @@ mod tests {
             error: None,
             reason: None,
             replay: None,
+            delivery: Vec::new(),
         }
     }
 

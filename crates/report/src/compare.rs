@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use proctor_record::{parallel_map::parallel_map, record::TrialStatus, text::counted};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
@@ -15,12 +16,11 @@ use super::{
 };
 use crate::definitions::{Defined, shared_keys};
 use crate::stats::{
-    Comparison, Effect, Interval, Level, McNemar, Paired, Passes, Power, Scores, Significance,
-    Within, mcnemar, within_tasks,
+    Effect, Interval, McNemar, PairTest, Paired, Passes, Power, Scope, Significance, mcnemar,
 };
 
 /// The compared metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
     /// The score.
@@ -61,7 +61,8 @@ impl Metric {
         matches!(self, Metric::Score | Metric::Passed)
     }
 
-    fn of(self, trial: &Trial) -> Option<f64> {
+    /// The value of a trial.
+    pub(crate) fn of(self, trial: &Trial) -> Option<f64> {
         match self {
             Metric::Score => trial.score,
             Metric::Passed => Some(f64::from(trial.status == TrialStatus::Passed)),
@@ -70,16 +71,6 @@ impl Metric {
             Metric::Tokens => tokens(trial),
         }
     }
-}
-
-/// The scope of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Scope {
-    /// Similar tasks: the sample is large enough.
-    TasksLikeThese,
-    /// Exactly these tasks: there are too few to generalize, but they have many trials.
-    ExactlyTheseTasks,
 }
 
 /// The change of one metric.
@@ -200,7 +191,7 @@ fn label(side: Side) -> String {
     format!("{agent} ({})", side.label)
 }
 
-fn row<'a>(side: Side<'a>, keys: &'a [String]) -> Option<Row<'a>> {
+pub(crate) fn row<'a>(side: Side<'a>, keys: &'a [String]) -> Option<Row<'a>> {
     Row::of(side.trials, side.agent, keys)
 }
 
@@ -208,7 +199,7 @@ fn change(metric: Metric, one: Option<&Row>, other: Option<&Row>, basis: Basis) 
     let (one, other) = (one?, other?);
     let values = |row: &Row| row.values(|trial| metric.of(trial));
     let (baseline, candidate) = (values(one), values(other));
-    let found = TestResult::new(&baseline, &candidate, basis)?;
+    let found = PairTest::new(&baseline, &candidate, basis.level, basis.resampling())?;
     let paired = Paired::new(&baseline, &candidate);
     let zeroed = Paired::new(&one.scores.as_zero, &other.scores.as_zero);
     let has_excluded = one.scores.excluded + other.scores.excluded > 0;
@@ -235,63 +226,7 @@ fn change(metric: Metric, one: Option<&Row>, other: Option<&Row>, basis: Basis) 
     })
 }
 
-/// The result of the tests: over tasks or, if there are too few, over trials.
-struct TestResult {
-    difference: f64,
-    interval: Option<Interval>,
-    p_value: f64,
-    smallest_p: f64,
-    significance: Significance,
-    scope: Scope,
-    effect: Option<Effect>,
-}
-
-impl TestResult {
-    fn new(baseline: &Scores, candidate: &Scores, basis: Basis) -> Option<TestResult> {
-        let over_tasks = Paired::new(baseline, candidate).compare(basis.level, basis.resampling());
-        let enough = over_tasks.filter(|it| it.significance() != Significance::TooFew);
-        enough.map(TestResult::of_tasks).or_else(|| {
-            let within = within_tasks(baseline, candidate, basis.level, basis.resampling())?;
-            Some(TestResult::of_trials(within, basis.level))
-        })
-    }
-
-    fn of_tasks(comparison: Comparison) -> TestResult {
-        TestResult {
-            significance: comparison.significance(),
-            difference: comparison.difference,
-            interval: comparison.interval,
-            p_value: comparison.p_value,
-            smallest_p: comparison.smallest_p,
-            scope: Scope::TasksLikeThese,
-            effect: Some(comparison.effect),
-        }
-    }
-
-    fn of_trials(within: Within, level: Level) -> TestResult {
-        let reaches_zero = within.interval.is_some_and(|it| it.contains(0.0));
-        let significance = if within.smallest_p > level.alpha() {
-            Significance::TooFew
-        } else if within.p_value > level.alpha() || reaches_zero {
-            Significance::NotApart
-        } else if within.difference > 0.0 {
-            Significance::Higher
-        } else {
-            Significance::Lower
-        };
-        TestResult {
-            significance,
-            difference: within.difference,
-            interval: within.interval,
-            p_value: within.p_value,
-            smallest_p: within.smallest_p,
-            scope: Scope::ExactlyTheseTasks,
-            effect: None,
-        }
-    }
-}
-
-fn notes(baseline: Side, candidate: Side) -> Vec<String> {
+pub(crate) fn notes(baseline: Side, candidate: Side) -> Vec<String> {
     let mut notes = Vec::new();
     let agents = [baseline, candidate].map(|side| &side.trials.agents[side.agent]);
     let mut differs = |what: &str, one: &[String], other: &[String]| {

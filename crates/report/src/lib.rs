@@ -15,6 +15,7 @@ pub mod calibration;
 mod compare;
 mod csv;
 mod definitions;
+pub mod experiment;
 mod figures;
 pub mod foreign;
 mod gate;
@@ -36,7 +37,7 @@ mod tests;
 
 pub use baseline::{Baseline, BaselineError, Overwrite};
 pub use compare::{
-    Change, Chosen, Metric, PairingError, Scope, Side, Versus, compare, compare_all, pair_up,
+    Change, Chosen, Metric, PairingError, Side, Versus, compare, compare_all, pair_up,
 };
 pub use csv::csv;
 pub use definitions::DefinitionRow;

@@ -45,6 +45,8 @@ struct PlanParts {
     run_id: Option<String>,
     /// The texts of definitions, by digest.
     definitions: BTreeMap<String, Value>,
+    /// The agents that are variants.
+    variants: BTreeMap<String, String>,
 }
 
 /// The folders of a run's trials, whether or not they have begun.
@@ -55,6 +57,7 @@ fn folders(run: &Utf8Path) -> (PlanParts, Vec<Utf8PathBuf>) {
         let parts = PlanParts {
             run_id: plan.run_id,
             definitions: plan.definitions,
+            variants: plan.variants,
         };
         return (parts, folders);
     }
@@ -181,6 +184,7 @@ impl Collector {
             name: run.file_name().unwrap_or_default().to_owned(),
             folder: run.clone(),
             is_running: run.join(LOCK_FILE).exists() && is_locked(&run),
+            variants: plan.variants.clone(),
             ..RunRow::default()
         });
         let look = |_, folder: &Utf8PathBuf| TrialContent::look(&run, &plan, folder);

@@ -14,10 +14,10 @@ use proctor_record::{
 };
 
 use super::*;
-use crate::stats::{Level, Seed, Significance};
+use crate::stats::{Level, Scope, Seed, Significance};
 
 /// A simulated trial: agent, task, number, score (`None` is a rate limit), dollars.
-type MadeUpTrial<'a> = (&'a str, &'a str, u32, Option<f64>, Option<f64>);
+pub(crate) type MadeUpTrial<'a> = (&'a str, &'a str, u32, Option<f64>, Option<f64>);
 
 fn names<'a>(seen: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut names: Vec<&str> = seen.collect();
@@ -26,7 +26,7 @@ fn names<'a>(seen: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     names
 }
 
-fn made_up(seen: &[MadeUpTrial]) -> Trials {
+pub(crate) fn made_up(seen: &[MadeUpTrial]) -> Trials {
     let agents = names(seen.iter().map(|it| it.0));
     let tasks = names(seen.iter().map(|it| it.1));
     let mut trials: Vec<Trial> = seen
@@ -54,6 +54,7 @@ fn made_up(seen: &[MadeUpTrial]) -> Trials {
             is_lower_bound: false,
             differences: Vec::new(),
             unverified_judges: Vec::new(),
+            delivery: Vec::new(),
             components: score
                 .map(|value| vec![component("tests", value), component("lint", 1.0)])
                 .unwrap_or_default(),
@@ -372,6 +373,33 @@ fn hostile_names_and_messages_are_escaped() {
     assert_eq!(page.matches("</script>").count(), 3);
     assert!(page.contains("default-src 'none'"));
     assert!(!page.contains("http://") && !page.contains("https://"));
+}
+
+/// A trial that passed without an evaluator that counts is in the column of excluded ones.
+#[test]
+fn headline_agrees_with_the_column_of_excluded_trials() {
+    let mut trials = made_up(&[
+        ("a", "t", 1, None, Some(1.0)),
+        ("a", "t", 2, Some(1.0), Some(1.0)),
+        ("a", "u", 1, None, Some(1.0)),
+    ]);
+    trials.trials[0].status = TrialStatus::Passed;
+    let report = Report::new(&trials, Basis::default());
+    let headline = crate::text::headline(&report);
+    let expected = "3 trials: 2 passed, 0 failed, 1 excluded, 1 of them without a score";
+    assert!(headline.contains(expected), "{headline}");
+}
+
+/// Cached input has a column of its own, and its sort key is its own figure.
+#[test]
+fn page_shows_cached_tokens_apart() {
+    let mut trials = made_up(&[("a", "t", 1, Some(1.0), Some(1.0))]);
+    trials.trials[0].cached_tokens = Some(77_000);
+    let mut page = Vec::new();
+    html(&Report::new(&trials, Basis::default()), &trials, &mut page).unwrap();
+    let page = String::from_utf8(page).unwrap();
+    assert!(page.contains(r#"<td data-value="77000">"#), "{page}");
+    assert!(page.contains(",20000,77000,"), "{page}");
 }
 
 fn side(trials: &Trials) -> Chosen<'_> {

@@ -60,14 +60,20 @@ pub(super) fn failures(report: &Report) -> Vec<String> {
 pub(super) fn headline(report: &Report) -> String {
     let totals = &report.totals;
     let runs: Vec<&str> = report.runs.iter().map(|run| run.name.as_str()).collect();
+    let excluded = totals.errors + totals.interrupted;
+    let left_out = report.agents.iter().map(|it| it.trials - it.judged);
+    // A trial can pass without an evaluator that counts.
+    let without_score = match left_out.sum::<usize>().saturating_sub(excluded) {
+        0 => String::new(),
+        trials => format!(", {trials} of them without a score"),
+    };
     format!(
-        "{} · {} · {}: {} passed, {} failed, {} excluded · {}",
+        "{} · {} · {}: {} passed, {} failed, {excluded} excluded{without_score} · {}",
         counted(report.agents.len(), "agent"),
         counted(report.tasks.len(), "task"),
         counted(totals.trials, "trial"),
         totals.passed,
         totals.failed,
-        totals.errors + totals.interrupted,
         runs.join(", ")
     )
 }

@@ -1,11 +1,14 @@
 //! The data of a trial in reports: a row of a few figures, regardless of the size of the record.
 //! Tables, comparisons and saved baselines are computed from sets of rows.
 
+use std::collections::BTreeMap;
+
 use camino::Utf8PathBuf;
 use proctor_record::{
     outcome::Outcome,
     record::{
         GatewayRecord, LONGEST_REASON, Record, SandboxRecord, TrialStatus,
+        delivery::DeliveryRecord,
         score::{Score, exclusion},
     },
     text::one_line,
@@ -39,6 +42,9 @@ pub struct RunRow {
     /// Its directory, while trials are read; not part of a report.
     #[serde(skip)]
     pub folder: Utf8PathBuf,
+    /// The agents that are variants, with the agents that they are variants of.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub variants: BTreeMap<String, String>,
     /// Whether it was running when it was read.
     #[serde(default)]
     pub is_running: bool,
@@ -209,6 +215,9 @@ pub struct Trial {
     /// Judges without a model call through the gateway.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unverified_judges: Vec<String>,
+    /// The parts of the agent's treatment, and whether they reached the model.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub delivery: Vec<DeliveryRecord>,
     /// The components of its score.
     pub components: Vec<Component>,
     /// Why it did not pass, in one line.
@@ -325,6 +334,7 @@ impl Trial {
                 .flat_map(|gateway| gateway.differences.iter().cloned())
                 .collect(),
             unverified_judges: unverified_judges(record),
+            delivery: record.delivery.clone(),
             components: components_of(record),
             message: record.reason().unwrap_or_default(),
             folder,
@@ -354,6 +364,7 @@ impl Trial {
             is_lower_bound: false,
             differences: Vec::new(),
             unverified_judges: Vec::new(),
+            delivery: Vec::new(),
             components: meta.components().into_iter().map(component).collect(),
             message: message.chars().take(LONGEST_REASON).collect(),
             folder,

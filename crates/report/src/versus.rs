@@ -6,14 +6,14 @@ use proctor_record::text::counted;
 use serde::Serialize;
 
 use super::{
-    compare::{Change, Metric, Scope, Versus},
+    compare::{Change, Metric, Versus},
     figures::{self, columns},
     gate::{Ruled, Ruling, signed},
     markdown::{escape, table},
     model::report::Basis,
     text::percent,
 };
-use crate::stats::Significance;
+use crate::stats::{Scope, Significance};
 
 /// Comparisons, with the results of the rules.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -14,6 +14,7 @@ const ORDER: &[&str] = &[
     "csv",
     "figures",
     "gate",
+    "experiment",
     "markup",
     "text",
     "read",

@@ -13,8 +13,8 @@ use proctor_record::{fs::dir, platform};
 use super::{
     DockerSandbox, Running,
     docker::{
-        BINARY, BindMount, Container, ContainerSpec, EngineError, Hardening, Image,
-        Network as EngineNetwork, Root, Tmpfs,
+        BINARY, BindMount, Container, ContainerNetwork, ContainerSpec, EngineError, Hardening,
+        Image, Root, Tmpfs,
     },
 };
 use crate::{ResourceLimits, host::Host};
@@ -74,7 +74,7 @@ pub struct ExecEnvSpec {
     /// The privileges of its commands.
     pub privileges: Privileges,
     /// The network.
-    pub network: EngineNetwork,
+    pub network: ContainerNetwork,
     /// Its resource limits.
     pub limits: ResourceLimits,
     /// The readiness check of its commands; the image's by default.
@@ -107,7 +107,7 @@ impl ExecEnvSpec {
             privileges: Privileges::Hardened {
                 user: "65534:65534".to_owned(),
             },
-            network: EngineNetwork::None,
+            network: ContainerNetwork::None,
             limits: ResourceLimits::default(),
             readiness: None,
             sockets: None,

@@ -72,6 +72,16 @@ pub enum Network {
 }
 
 impl Network {
+    /// The network with this name in settings. An allow-list has none.
+    pub fn named(name: &str) -> Option<Network> {
+        match name {
+            "gateway" => Some(Network::Gateway),
+            "open" => Some(Network::Open),
+            "none" => Some(Network::None),
+            _ => None,
+        }
+    }
+
     /// The name in records.
     pub fn as_str(&self) -> &'static str {
         match self {

@@ -147,18 +147,24 @@ pub(crate) fn error_json(error: &ApiError, serial: usize) -> Value {
 ///
 /// Claude Code offers tools in every turn, of sub-agents too, and none when it wants a title, a
 /// summary or the prefix of a shell command from a small model. Clients that never offer tools
-/// exist, so the absence alone is not sufficient.
+/// exist, so the absence alone is not sufficient. Some versions, such as 2.1.0, fill the
+/// prompt cache of their sub-agents with a message of one word.
 pub(crate) fn is_side_request(user_agent: Option<&str>, body: &Value) -> bool {
     let claude_code = user_agent.is_some_and(|agent| agent.starts_with("claude-cli/"));
-    claude_code && body["tools"].as_array().is_none_or(Vec::is_empty)
+    let is_warm_up = || opening_messages(body).eq(["Warmup"]);
+    claude_code && (body["tools"].as_array().is_none_or(Vec::is_empty) || is_warm_up())
+}
+
+/// The text of each message before the first answer.
+fn opening_messages(body: &Value) -> impl Iterator<Item = String> {
+    let before_answer = messages(body).take_while(|message| message["role"] != "assistant");
+    before_answer.map(|message| text_of(&message["content"]))
 }
 
 /// The opening of a conversation: the system prompt and the messages before the first answer.
 pub(crate) fn opening(body: &Value) -> String {
-    let before_answer = messages(body).take_while(|message| message["role"] != "assistant");
-    let texts = before_answer.map(|message| text_of(&message["content"]));
     std::iter::once(text_of(&body["system"]))
-        .chain(texts)
+        .chain(opening_messages(body))
         .collect::<Vec<_>>()
         .join("\n")
 }
@@ -334,6 +340,13 @@ mod tests {
         assert!(is_side_request(cli, &json!({})));
         assert!(is_side_request(cli, &json!({"tools": []})));
         assert!(!is_side_request(cli, &json!({"tools": [{"name": "Bash"}]})));
+        let asks = |text: &str| {
+            json!({"tools": [{"name": "Bash"}], "messages": [
+            {"role": "user", "content": [{"type": "text", "text": text}]}]})
+        };
+        assert!(is_side_request(cli, &asks("Warmup")));
+        assert!(!is_side_request(cli, &asks("Warmup now")));
+        assert!(!is_side_request(Some("litellm/1"), &asks("Warmup")));
         assert!(!is_side_request(Some("litellm/1"), &json!({})));
         assert!(!is_side_request(None, &json!({})));
     }

@@ -63,6 +63,10 @@ impl Adapter for ClaudeCode {
         "anthropic"
     }
 
+    fn skills_folder(&self) -> Option<&'static str> {
+        Some(".claude/skills")
+    }
+
     fn schema(&self, generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
         generator.subschema_for::<ClaudeSettings>()
     }

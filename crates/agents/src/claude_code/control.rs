@@ -6,7 +6,7 @@ use std::{fmt::Write as _, time::Duration};
 
 use proctor_record::{
     outcome::{Ending, Outcome},
-    session::{Conclusion, LogError, Session, SessionEvent, SessionHost, Source},
+    session::{Conclusion, LineSource, LogError, Session, SessionEvent, SessionHost},
 };
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
@@ -199,8 +199,8 @@ impl Session for ControlSession {
         }
     }
 
-    fn on_line(&mut self, source: Source, line: &[u8], host: &mut dyn SessionHost) {
-        if source != Source::Stderr && is_control(line) && self.on_control_line(line, host) {
+    fn on_line(&mut self, source: LineSource, line: &[u8], host: &mut dyn SessionHost) {
+        if source != LineSource::Stderr && is_control(line) && self.on_control_line(line, host) {
             return;
         }
         match &mut self.flat {
@@ -221,7 +221,7 @@ impl Session for ControlSession {
         }
     }
 
-    fn on_oversized_line(&mut self, source: Source, bytes: u64) {
+    fn on_oversized_line(&mut self, source: LineSource, bytes: u64) {
         self.inner.on_oversized_line(source, bytes);
     }
 
@@ -304,7 +304,7 @@ mod tests {
             r#"{{"type":"control_response","response":{{"subtype":"success","request_id":"{INITIALIZE_ID}"}}}}"#
         );
         for line in [initialized.as_str()].iter().chain(lines) {
-            control.on_line(Source::Stdout, line.as_bytes(), &mut asked);
+            control.on_line(LineSource::Stdout, line.as_bytes(), &mut asked);
         }
         assert_eq!(
             asked.replies[1]["message"]["content"][0]["text"], "do it",
@@ -367,7 +367,7 @@ mod tests {
             r#"{"type":"assistant","content":[{"type":"text","text":"hello"}]}"#,
             r#"{"type":"result","result":"done","usage":{"input_tokens":7,"output_tokens":3}}"#,
         ] {
-            control.on_line(Source::Socket, line.as_bytes(), &mut asked);
+            control.on_line(LineSource::Socket, line.as_bytes(), &mut asked);
         }
         let initialized = json!({"type": "control_response", "subtype": "initialize", "apiVersion": "1", "permissionMode": "default"});
         let prompt = json!({"type": "user", "content": [{"type": "text", "text": "do it"}]});
@@ -412,7 +412,7 @@ mod tests {
         );
         for _ in 0..3 {
             control.on_open(&mut asked);
-            control.on_line(Source::Socket, initialized.as_bytes(), &mut asked);
+            control.on_line(LineSource::Socket, initialized.as_bytes(), &mut asked);
         }
         let prompts = asked.replies.iter().filter(|reply| reply["type"] == "user");
         assert_eq!(prompts.count(), 1);

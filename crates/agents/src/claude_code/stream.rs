@@ -6,8 +6,8 @@ use std::{borrow::Cow, time::Duration};
 use proctor_record::{
     outcome::{Ending, Outcome},
     session::{
-        AgentTimes, Conclusion, Counts, LogError, MessageKind, Role, Session, SessionEvent,
-        SessionHost, Source, Text,
+        AgentTimes, Conclusion, Counts, LineSource, LogError, MessageKind, Role, Session,
+        SessionEvent, SessionHost, Text,
     },
     transcript::strip_ansi,
 };
@@ -537,8 +537,8 @@ impl ClaudeSession {
 }
 
 impl Session for ClaudeSession {
-    fn on_line(&mut self, source: Source, line: &[u8], host: &mut dyn SessionHost) {
-        if source == Source::Stderr {
+    fn on_line(&mut self, source: LineSource, line: &[u8], host: &mut dyn SessionHost) {
+        if source == LineSource::Stderr {
             let line = String::from_utf8_lossy(line);
             keep_tail(&mut self.facts.stderr_tail, &strip_ansi(&line));
             return;
@@ -546,7 +546,7 @@ impl Session for ClaudeSession {
         self.read(line, host);
     }
 
-    fn on_oversized_line(&mut self, _source: Source, bytes: u64) {
+    fn on_oversized_line(&mut self, _source: LineSource, bytes: u64) {
         self.counts.oversized_lines += 1;
         let message = format!(
             "a line of {bytes} bytes exceeds the limit and was not parsed; the raw log contains it"

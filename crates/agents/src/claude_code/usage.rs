@@ -180,6 +180,16 @@ impl SessionUsage {
         if !self.final_models.is_empty() {
             return Some(self.by_model());
         }
+        // Versions before 1.0.128 report their last call only: it is less than the messages' sum.
+        if !self.final_main.is_nothing() && !self.total.beyond(self.final_main).is_nothing() {
+            let most = self.total.zip(self.final_main, u64::max);
+            return Some(Usage {
+                total: most.figures(self.final_cost),
+                source: UsageSource::Messages,
+                lower_bound: true,
+                per_model: BTreeMap::new(),
+            });
+        }
         let has_cost = self.final_cost.is_some_and(|cost| cost.nanos() != 0);
         if has_cost || self.is_zero() || !self.final_main.is_nothing() {
             return Some(Usage {

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::super::{
     fault::ApiFault,
+    mcp,
     reader::Reader,
     tokens::{Tokens, number},
     transcript::{Failed, Transcript, answer, call, text, think},
@@ -21,6 +22,8 @@ use super::super::{
 const RETRY: &str = "Reconnecting...";
 /// The message of a CLI without a connection, which it repeats without limit.
 const WAITING: &str = "waiting for network";
+/// The message of a CLI that ends because of a server with `required = true`.
+const NO_MCP_SERVER: &str = "required MCP servers failed to initialize: ";
 /// The number of consecutive messages after which the CLI is ended.
 const MAX_WAITS: u32 = 6;
 
@@ -144,6 +147,22 @@ impl Reader for CodexReader {
             }
             _ => self.transcript.counts.unknown_events += 1,
         }
+    }
+
+    /// Servers without `required = true` that do not connect are not reported at all.
+    fn stderr(&mut self, line: &[u8], host: &mut dyn SessionHost) {
+        let stated = String::from_utf8_lossy(line);
+        let failed = stated.split_once(NO_MCP_SERVER).map(|(_, failed)| failed);
+        if let Some(failed) = failed.filter(|_| !matches!(self.transcript.end, End::Unready { .. }))
+        {
+            let names = failed.split("; ").filter_map(|one| one.split(": ").next());
+            mcp::report_failed(names, host);
+            self.transcript.end = End::Unready {
+                code: "MCP_SERVER_FAILED",
+                why: format!("could not start its MCP servers: {failed}"),
+            };
+        }
+        self.transcript.stderr(line, host);
     }
 
     fn finish(&mut self, _ending: &Ending, _host: &mut dyn SessionHost) -> Option<Usage> {

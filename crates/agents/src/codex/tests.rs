@@ -157,6 +157,18 @@ fn failures_are_classified() {
 }
 
 #[test]
+fn required_mcp_server_that_fails_is_not_the_agents_failure() {
+    let stderr = "2026-11-18T06:32:14Z ERROR codex_core::session: Failed to create session: required MCP servers failed to initialize: db: No such file or directory (os error 2); web: timed out\n\
+        Error: thread/start: required MCP servers failed to initialize: db: No such file or directory (os error 2); web: timed out (code -32603)";
+    let (conclusion, events) = conclude(&CODEX, "", stderr, exited(1));
+    assert_eq!(conclusion.outcome, Outcome::Sandbox);
+    let code = conclusion.errors[0].code.as_deref();
+    assert_eq!(code, Some("CODEX_MCP_SERVER_FAILED"));
+    let reported = r#"[McpServer { name: "db", status: "failed" }, McpServer { name: "web", status: "failed" }]"#;
+    assert_eq!(events.matches(reported).count(), 1, "{events}");
+}
+
+#[test]
 fn exit_0_without_work_or_result_is_not_a_success() {
     check(
         sample!("empty"),

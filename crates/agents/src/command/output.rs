@@ -3,7 +3,7 @@
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_record::{
     outcome::Ending,
-    session::{Conclusion, Session, SessionHost, Source},
+    session::{Conclusion, LineSource, Session, SessionHost},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -84,10 +84,11 @@ impl CommandSession {
             usage.read(&value);
         }
         match &self.message {
-            None => self.inner.on_line(Source::Stdout, line, host),
+            None => self.inner.on_line(LineSource::Stdout, line, host),
             Some(path) => {
                 if let Some(said) = at(&value, path).and_then(Value::as_str) {
-                    self.inner.on_line(Source::Stdout, said.as_bytes(), host);
+                    self.inner
+                        .on_line(LineSource::Stdout, said.as_bytes(), host);
                 }
             }
         }
@@ -99,8 +100,8 @@ impl Session for CommandSession {
         self.inner.on_open(host);
     }
 
-    fn on_line(&mut self, source: Source, line: &[u8], host: &mut dyn SessionHost) {
-        if self.output == OutputKind::Ndjson && source == Source::Stdout {
+    fn on_line(&mut self, source: LineSource, line: &[u8], host: &mut dyn SessionHost) {
+        if self.output == OutputKind::Ndjson && source == LineSource::Stdout {
             self.json(line, host);
         } else {
             self.inner.on_line(source, line, host);
@@ -111,11 +112,11 @@ impl Session for CommandSession {
         self.output == OutputKind::Text && self.inner.takes_blocks()
     }
 
-    fn on_block(&mut self, source: Source, lines: &[u8], host: &mut dyn SessionHost) {
+    fn on_block(&mut self, source: LineSource, lines: &[u8], host: &mut dyn SessionHost) {
         self.inner.on_block(source, lines, host);
     }
 
-    fn on_oversized_line(&mut self, source: Source, bytes: u64) {
+    fn on_oversized_line(&mut self, source: LineSource, bytes: u64) {
         self.inner.on_oversized_line(source, bytes);
     }
 

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::super::{
     fault::ApiFault,
+    mcp,
     reader::Reader,
     tokens::{Tokens, by_model, number},
     transcript::{Failed, Transcript, answer, call, say, text},
@@ -120,9 +121,12 @@ impl Reader for GeminiReader {
         }
     }
 
-    /// Parses `Attempt 1 failed with status 429. Retrying with backoff...`
+    /// Parses `MCP issues detected`, which names no server, and `Attempt 1 failed with status 429. Retrying with backoff...`
     fn stderr(&mut self, line: &[u8], host: &mut dyn SessionHost) {
         let stated = String::from_utf8_lossy(line);
+        if stated.starts_with("MCP issues detected") {
+            mcp::report_failed(std::iter::once("(not named)"), host);
+        }
         let is_retry = stated.starts_with("Attempt ") && stated.contains("Retrying");
         if is_retry {
             let status = stated.split_once("failed with status ");

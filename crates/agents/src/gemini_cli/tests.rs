@@ -108,6 +108,17 @@ fn exit_code_has_the_status_if_the_message_does_not() {
 }
 
 #[test]
+fn issues_of_mcp_servers_are_reported() {
+    let stderr = "MCP issues detected. Run /mcp list for status.";
+    let (conclusion, events) = conclude(&GEMINI, EDIT, stderr, exited(0));
+    assert_eq!(conclusion.outcome, Outcome::Completed);
+    assert!(
+        events.contains(r#"name: "(not named)", status: "failed""#),
+        "{events}"
+    );
+}
+
+#[test]
 fn own_limits_are_giving_up_regardless_of_the_status() {
     check(
         sample!("loop"),

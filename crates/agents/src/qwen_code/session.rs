@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::super::{
     fault::ApiFault,
     gemini_cli::fault,
+    mcp,
     reader::Reader,
     tokens::{Tokens, number},
     transcript::{Failed, Transcript, answer, call, text},
@@ -40,6 +41,7 @@ impl QwenReader {
         self.transcript.version = owned("/qwen_code_version");
         self.transcript.session_id = owned("/session_id");
         self.transcript.started(host);
+        mcp::report(&event["mcp_servers"], host);
     }
 
     fn retry(&mut self, event: &Value, host: &mut dyn SessionHost) {

@@ -22,6 +22,14 @@ macro_rules! sample {
 const EDIT: &str = sample!("edit");
 
 #[test]
+fn states_of_mcp_servers_are_reported() {
+    let init = r#"{"type":"system","subtype":"init","model":"m","mcp_servers":[{"name":"db","status":"disconnected"}]}"#;
+    let (_, events) = conclude(&QWEN, init, "", exited(0));
+    let reported = r#"McpServer { name: "db", status: "disconnected" }"#;
+    assert!(events.contains(reported), "{events}");
+}
+
+#[test]
 fn recorded_edit_is_read_with_normalised_figures() {
     assert_snapshot!(replay(&QWEN, EDIT, exited(0)), @r#"
     started Some("qwen3-coder-plus") Some("0.24.4") true

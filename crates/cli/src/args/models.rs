@@ -2,6 +2,7 @@
 
 use camino::Utf8PathBuf;
 use clap::{Parser, ValueEnum};
+use proctor_record::usage::Usd;
 
 /// Options for the access of agents to models.
 #[derive(Debug, Default, Parser)]
@@ -21,7 +22,7 @@ pub struct ModelArgs {
     pub on_miss: Option<MissArg>,
     /// Budget for all trials together, in US dollars
     #[arg(long, value_name = "USD", value_parser = dollars)]
-    pub max_cost: Option<u64>,
+    pub max_cost: Option<Usd>,
     /// Price file that overrides all other prices; see `proctor prices`
     #[arg(long, value_name = "FILE")]
     pub prices: Option<Utf8PathBuf>,
@@ -90,7 +91,7 @@ pub struct GatewayArgs {
 pub struct RuleArgs {
     /// Budget in US dollars
     #[arg(long, value_name = "USD", value_parser = dollars)]
-    pub budget_usd: Option<u64>,
+    pub budget_usd: Option<Usd>,
     /// Budget in tokens
     #[arg(long, value_name = "N", value_parser = super::whole_number)]
     pub budget_tokens: Option<u64>,
@@ -146,14 +147,10 @@ pub struct PricesArgs {
     pub json: bool,
 }
 
-/// An amount of dollars, in nano-dollars.
-fn dollars(text: &str) -> Result<u64, String> {
-    let amount = text
-        .parse()
-        .ok()
-        .and_then(proctor_record::usage::Usd::from_dollars)
-        .and_then(|amount| u64::try_from(amount.nanos()).ok());
+/// An amount of dollars above 0.
+fn dollars(text: &str) -> Result<Usd, String> {
+    let amount = text.parse().ok().and_then(Usd::from_dollars);
     amount
-        .filter(|nanos| *nanos > 0)
+        .filter(|amount| *amount > Usd::default())
         .ok_or_else(|| "expected an amount of dollars above 0".to_owned())
 }

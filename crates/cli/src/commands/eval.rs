@@ -6,7 +6,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
     config::{Execution, KeepWorkspace, Settings},
     plan::{RunPlan, TrialPlan},
-    run::{OnEnd, Runner, control::Control},
+    run::{OnChange, OnEnd, Runner, control::Control},
     task::{Files, Task, existing},
 };
 use proctor_record::record::Event;
@@ -43,6 +43,7 @@ pub fn eval(args: &EvalArgs) -> Result<Exit, CliError> {
         parallel: 1,
         retries: 0,
         control: &Control::default(),
+        on_change: OnChange::Refuse,
         on_end: &OnEnd::default(),
         run_jobs: None,
     };

@@ -95,8 +95,7 @@ fn gateways(args: &GatewayArgs, host: &Host) -> Result<Gateways, CliError> {
 }
 
 fn apply_rules(rules: &RuleArgs, settings: &mut GatewaySettings) {
-    let dollars = rules.budget_usd.map(|nanos| nanos as f64 / 1e9);
-    settings.budget_usd = dollars.or(settings.budget_usd);
+    settings.budget_usd = rules.budget_usd.or(settings.budget_usd);
     settings.budget_tokens = rules.budget_tokens.or(settings.budget_tokens);
     settings.budget_calls = rules.budget_calls.or(settings.budget_calls);
     if !rules.allow_model.is_empty() {

@@ -25,8 +25,8 @@ pub fn init(args: &InitArgs) -> Result<Exit, CliError> {
     {
         fs::create_dir_all(folder)?;
     }
-    fs::write(&args.path, TEMPLATE)?;
     let personality = Personality::current();
+    fs::write(&args.path, personality.in_own_name(TEMPLATE))?;
     if personality.style == Style::YouBencha {
         install_agents(&InstallAgentsArgs { force: args.force })?;
     }

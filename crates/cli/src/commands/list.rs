@@ -168,15 +168,7 @@ fn list_runs(args: &ListRunsArgs, as_json: bool) -> Result<Exit, CliError> {
         return Ok(Exit::Success);
     }
     let head = [
-        "run",
-        "started",
-        "suite",
-        "agents",
-        "done",
-        "passed",
-        "failed",
-        "not judged",
-        "cost",
+        "run", "started", "suite", "agents", "done", "passed", "failed", "excluded", "cost",
     ];
     let mut rows = vec![head.map(str::to_owned)];
     rows.extend(found.iter().map(|run| row(run, &host.cwd)));

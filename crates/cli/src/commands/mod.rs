@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub mod ab;
 pub mod baseline;
 pub mod clean;
 pub mod compare;
@@ -7,6 +8,7 @@ pub mod completions;
 pub mod config;
 pub mod doctor;
 pub mod eval;
+pub mod experiment;
 pub mod gateway;
 pub mod image;
 pub mod init;

@@ -22,7 +22,7 @@ pub fn overrides(args: &ModelArgs, host: &Host) -> Result<GatewayOverrides, CliE
             .transpose()
             .map_err(|error| CliError::Config(vec![error]))?,
         recordings: recordings(args, host),
-        run_budget_usd: args.max_cost.map(|nanos| nanos as f64 / 1e9),
+        run_budget_usd: args.max_cost,
         prices: prices
             .transpose()
             .map_err(CliError::Prices)?

@@ -14,7 +14,7 @@ use proctor_sandbox::{SandboxKind, host::Host};
 
 use super::models;
 use crate::{
-    args::{RunArgs, SandboxArg},
+    args::{DecisionArgs, RunArgs, SandboxArg},
     error::CliError,
     ui,
 };
@@ -67,6 +67,24 @@ pub fn suite(
 ) -> Result<PlannedRun, CliError> {
     let suite = resolve_suite(file, &host.env, settings).map_err(CliError::Config)?;
     plan_suite(suite, &args.options.agent, args, (host, settings))
+}
+
+/// Plans the experiment of a suite. `agents` are the names of the agents that take part; none stands
+/// for all.
+pub fn experiment(
+    file: SuiteFile,
+    agents: &[String],
+    (args, decision): (&RunArgs, &DecisionArgs),
+    host: &Host,
+    settings: &Settings,
+) -> Result<PlannedRun, CliError> {
+    let mut suite = resolve_suite(file, &host.env, settings).map_err(CliError::Config)?;
+    let Some(experiment) = &mut suite.experiment else {
+        let suite = suite.source.path().to_owned();
+        return Err(CliError::NoExperiment { suite });
+    };
+    decision.apply(experiment);
+    plan_suite(suite, agents, args, (host, settings))
 }
 
 /// Plans the tasks in directories with the agents of the command line.
@@ -218,8 +236,8 @@ fn apply_keep_workspace(execution: &mut Execution, args: &RunArgs) {
 }
 
 fn apply_network(execution: &mut Execution, args: &RunArgs) -> Result<(), CliError> {
-    if let Some(network) = args.options.network {
-        execution.network = Some(network.into());
+    if let Some(network) = &args.options.network {
+        execution.network = Some(network.clone());
     }
     match execution.idle_setting() {
         Some(setting) => Err(CliError::NeedsContainers { setting }),

@@ -96,7 +96,7 @@ fn runs(args: &RescoreArgs, host: &Host) -> Result<Vec<Utf8PathBuf>, CliError> {
     Ok(runs)
 }
 
-/// The worst result: failed, else not judged, else passed.
+/// The worst result: failed, else excluded, else passed.
 fn worst(summaries: &[RescoreSummary]) -> Exit {
     let exits: Vec<Exit> = summaries.iter().map(|it| it.status.into()).collect();
     let order = [Exit::Failed, Exit::Infrastructure];
@@ -121,14 +121,14 @@ fn shown(summary: &RescoreSummary) -> String {
     for trial in &summary.not_judged {
         let _ = writeln!(
             text,
-            "{} on {}, trial {}: not judged again: {}",
+            "{} on {}, trial {}: not rescored: {}",
             trial.agent, trial.task, trial.trial, trial.reason
         );
     }
     let changed = summary.trials.iter().filter(|it| it.before != it.after);
     let _ = writeln!(
         text,
-        "{} judged again, {} changed, {} not judged · {}",
+        "{} rescored, {} changed, {} not rescored · {}",
         ui::counted(summary.trials.len(), "trial"),
         changed.count(),
         summary.not_judged.len(),

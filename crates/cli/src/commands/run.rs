@@ -7,13 +7,14 @@ use proctor_harness::{
     cluster,
     config::{Executor, SuiteFile},
     plan::RunPlan,
-    run::{RunSummary, Runner, control::Control},
+    run::{OnChange, RunSummary, Runner, control::Control},
     task::find,
 };
 use proctor_record::record::Event;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    experiment,
     interrupt::Interrupts,
     planning::{self, PlannedRun},
 };
@@ -54,14 +55,21 @@ pub fn run(args: &RunArgs) -> Result<Exit, CliError> {
         }
         None => planning::cases(&paths, args, &host, &settings)?,
     };
+    experiment::run_planned(&planned, args)
+}
+
+/// Runs a plan that is not an experiment, and prints its results.
+pub(super) fn run_planned(planned: &PlannedRun, args: &RunArgs) -> Result<Exit, CliError> {
     if args.options.dry_run {
         return dry_run(&planned.plan);
     }
     planned.show_notes();
-    execute(&planned, args)
+    let summary = execute(planned, args)?;
+    print_result(&summary, planned, args)
 }
 
-fn execute(planned: &PlannedRun, args: &RunArgs) -> Result<Exit, CliError> {
+/// Runs a plan, shows its progress, and stops it at a signal.
+pub(super) fn execute(planned: &PlannedRun, args: &RunArgs) -> Result<RunSummary, CliError> {
     let options = &args.options;
     let plan = &planned.plan;
     let control = Arc::new(Control::default());
@@ -75,6 +83,11 @@ fn execute(planned: &PlannedRun, args: &RunArgs) -> Result<Exit, CliError> {
         parallel: planned.parallel,
         retries: options.retry_infra,
         control: &control,
+        on_change: if options.accept_changes {
+            OnChange::Accept
+        } else {
+            OnChange::Refuse
+        },
         on_end: &interrupts.on_end,
         run_jobs: Some(cluster::run_jobs),
     };
@@ -92,22 +105,21 @@ fn execute(planned: &PlannedRun, args: &RunArgs) -> Result<Exit, CliError> {
             progress.show_trial(trial, event);
         }
     };
-    let summary = match &options.resume {
+    match &options.resume {
         None => {
             let running = runner.run(&listener, &cancel);
-            until_stopped(running, &progress, &cancel, stopping)?
+            until_stopped(running, &progress, &cancel, stopping)
         }
         Some(run) => {
             let run = resumed(run, planned);
             let running = runner.resume(&run, &listener, &cancel);
-            until_stopped(running, &progress, &cancel, stopping)?
+            until_stopped(running, &progress, &cancel, stopping)
         }
-    };
-    print_result(&summary, planned, args)
+    }
 }
 
 /// Print the summary of a run: each trial of test cases, or a table.
-fn print_result(
+pub(super) fn print_result(
     summary: &RunSummary,
     planned: &PlannedRun,
     args: &RunArgs,
@@ -151,7 +163,7 @@ fn resumed(run: &Utf8Path, planned: &PlannedRun) -> Utf8PathBuf {
     by_id.unwrap_or_else(|| planned.host.cwd.join(run))
 }
 
-fn dry_run(plan: &RunPlan) -> Result<Exit, CliError> {
+pub(super) fn dry_run(plan: &RunPlan) -> Result<Exit, CliError> {
     for trial in &plan.trials {
         ui::print(&format!(
             "{} on {}, trial {}\n",

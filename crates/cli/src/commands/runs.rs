@@ -1,6 +1,7 @@
 //! Finds the runs that commands name.
 
 use camino::{Utf8Path, Utf8PathBuf};
+use jiff::Timestamp;
 use proctor_harness::config::{Settings, results_dir_of};
 use proctor_record::record;
 use proctor_report::foreign;
@@ -51,13 +52,15 @@ pub(super) fn results_places(
 pub(super) fn all_runs(places: &[Utf8PathBuf]) -> Vec<Utf8PathBuf> {
     let in_place = |place: &Utf8PathBuf| [record::list::find(place), foreign::runs(place)].concat();
     let mut found: Vec<Utf8PathBuf> = places.iter().flat_map(in_place).collect();
-    let started = |run: &Utf8PathBuf| {
-        let name = run.file_name().unwrap_or_default();
-        record::list::started_at(name).or_else(|| foreign::started_at(name))
-    };
-    found.sort_by_cached_key(|run| (started(run), run.clone()));
+    found.sort_by_cached_key(|run| (started_at(run), run.clone()));
     found.dedup();
     found
+}
+
+/// The start time of a run, from its name.
+fn started_at(run: &Utf8PathBuf) -> Option<Timestamp> {
+    let name = run.file_name().unwrap_or_default();
+    record::list::started_at(name).or_else(|| foreign::started_at(name))
 }
 
 /// The default directories to search for runs.
@@ -73,7 +76,7 @@ pub(super) fn places(host: &Host) -> Result<Vec<Utf8PathBuf>, CliError> {
     Ok(places)
 }
 
-/// The given runs, or else the latest run.
+/// The given runs, or else the latest run: that of the suite, if one is given.
 pub(super) fn named_runs(
     named: &[Utf8PathBuf],
     suite: Option<&Utf8Path>,
@@ -83,15 +86,21 @@ pub(super) fn named_runs(
     if !named.is_empty() {
         return named.iter().map(|run| run_in(run, &places, host)).collect();
     }
-    newest(&places).map(|run| vec![run]).ok_or(CliError::NoRuns)
+    let own = suite.and_then(|suite| newest_in(&results_dir_of(&host.cwd.join(suite))?));
+    let run = own.or_else(|| newest(&places));
+    run.map(|run| vec![run]).ok_or(CliError::NoRuns)
 }
 
-/// The run that `latest` links to, or else the newest run.
+/// The newest run of all directories. The first directory wins among runs of the same second.
 fn newest(places: &[Utf8PathBuf]) -> Option<Utf8PathBuf> {
-    let latest = places
-        .iter()
-        .find_map(|place| record::run_folder(&place.join(LATEST)).ok());
-    latest.or_else(|| all_runs(places).pop())
+    let runs = places.iter().rev().filter_map(newest_in);
+    runs.max_by_key(started_at)
+}
+
+/// The run that `latest` links to, or else the newest run: names have the time in seconds only.
+fn newest_in(place: &Utf8PathBuf) -> Option<Utf8PathBuf> {
+    let latest = record::run_folder(&place.join(LATEST)).ok();
+    latest.or_else(|| all_runs(std::slice::from_ref(place)).pop())
 }
 
 /// The given run, or else the latest run.

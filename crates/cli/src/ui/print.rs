@@ -102,8 +102,9 @@ pub fn note(text: &str) {
 /// Prints an error with its causes and hint.
 pub fn error(error: &CliError) {
     let mut text = String::new();
+    let personality = Personality::current();
     if let CliError::Config(_) = error
-        && Personality::current().style == Style::YouBencha
+        && personality.style == Style::YouBencha
     {
         text.push_str("configuration validation failed\n");
     }
@@ -116,6 +117,7 @@ pub fn error(error: &CliError) {
     if let Some(hint) = error.hint() {
         let _ = writeln!(text, "\x1b[36mhint:\x1b[0m {hint}");
     }
+    let text = personality.in_own_name(&text);
     // A failure to write to standard error cannot be reported.
     let _ = anstream::stderr().write_all(text.as_bytes());
 }

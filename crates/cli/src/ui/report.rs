@@ -8,6 +8,7 @@ use proctor_record::{
     record::{
         NotPassed, ReasonGroup, Record, ReplayRecord, TrialStatus, TrialSummary, Verdict,
         VerdictStatus,
+        delivery::DeliverySummary,
         score::{Score, exclusion},
     },
     usage::{Usage, UsageSource, Usd},
@@ -55,14 +56,7 @@ fn totals(summary: &RunSummary) -> String {
 /// Print the result of a suite: a row for each agent and task.
 pub fn suite_report(summary: &RunSummary) -> io::Result<()> {
     let head = [
-        "agent",
-        "task",
-        "passed",
-        "failed",
-        "not judged",
-        "tokens",
-        "cached",
-        "cost",
+        "agent", "task", "passed", "failed", "excluded", "tokens", "cached", "cost",
     ];
     let mut rows = vec![head.map(str::to_owned)];
     let is_same = |one: &TrialSummary, other: &TrialSummary| {
@@ -74,6 +68,9 @@ pub fn suite_report(summary: &RunSummary) -> io::Result<()> {
     text.push_str(&totals(summary));
     text.push_str(&exclusions(&summary.trials));
     text.push_str(&failures(&summary.trials));
+    for warning in summary.delivery.iter().filter_map(DeliverySummary::warning) {
+        let _ = writeln!(text, "{warning}");
+    }
     let litellm = summary
         .litellm
         .iter()
@@ -91,7 +88,7 @@ pub fn suite_report(summary: &RunSummary) -> io::Result<()> {
     super::print(&text)
 }
 
-/// The trials that are not judged, by reason; empty if there are none.
+/// The excluded trials, by reason; empty if there are none.
 fn exclusions(trials: &[TrialSummary]) -> String {
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
     for trial in trials.iter().filter(|trial| trial.score.is_none()) {
@@ -296,7 +293,7 @@ fn badge(status: TrialStatus) -> &'static str {
     match status {
         TrialStatus::Passed => "\x1b[1;32mPASSED\x1b[0m",
         TrialStatus::Failed => "\x1b[1;31mFAILED\x1b[0m",
-        TrialStatus::Error => "\x1b[1;33mNOT JUDGED\x1b[0m",
+        TrialStatus::Error => "\x1b[1;33mEXCLUDED\x1b[0m",
         TrialStatus::Interrupted => "\x1b[1;33mINTERRUPTED\x1b[0m",
     }
 }

@@ -24,6 +24,7 @@ pub fn attributes() -> Table {
         good: "echo 42 > answer.txt".to_owned(),
         tests: vec!["checks/run.sh"],
         renamed: "for n in 4 2; do grep -q $n answer.txt || exit 1; done",
+        settings: None,
         rows: vec![
             attack("an encoding", garbled_by(".gitattributes")),
             attack(

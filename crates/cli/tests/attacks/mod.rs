@@ -25,6 +25,9 @@ pub struct Table {
     /// The first of them with its test renamed and made of parameters.
     #[allow(dead_code, reason = "the tests of containers leave it out")]
     pub renamed: &'static str,
+    /// A file with settings of the runner as a product: its path, its text on the base, and the text that is asked for.
+    #[allow(dead_code, reason = "the tests of containers leave it out")]
+    pub settings: Option<(&'static str, &'static str, String)>,
     pub rows: Vec<Row>,
 }
 

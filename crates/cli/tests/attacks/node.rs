@@ -63,6 +63,11 @@ pub fn node(reads_output: bool) -> Table {
             "test/three.test.js",
         ],
         renamed: "const { test } = require('node:test');\nconst assert = require('node:assert');\nconst add = require('./add');\nfor (const [a, b] of [[1, 2], [2, 1]]) test('sum of ' + a + ' and ' + b, () => assert.equal(add(a, b), 3));",
+        settings: Some((
+            "package.json",
+            r##"{"name": "p", "type": "module", "imports": {"#check": "./__fixtures__/check.js", "#plus": "./plus.js"}}"##,
+            r##"{"name": "p", "imports": {"#check": "./__fixtures__/check.js", "#plus": "./plus.js"}}"##.to_owned(),
+        )),
         rows: vec![
             attack("its own add-test.js", write("add-test.js", fake)),
             attack("its own test.js", write("test.js", fake)),

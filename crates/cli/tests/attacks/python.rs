@@ -14,6 +14,10 @@ const PASS_ALL: &str = "import pytest\n@pytest.hookimpl(hookwrapper=True)\ndef p
 /// The test of the task, made harmless.
 const FAKE: &str = "def test_one(): pass";
 
+/// A report in which the test of the task has passed, within a string of Python.
+const FORGED: &str =
+    "<testsuite><testcase classname=\\\"tests.test_calc\\\" name=\\\"test_one\\\"/></testsuite>";
+
 /// Attacks on pytest, which is in this folder, or is installed.
 pub fn pytest(folder: Option<&str>) -> Table {
     let test = "from calc import add\n\ndef test_one(): assert add(1, 2) == 3\n";
@@ -25,7 +29,7 @@ pub fn pytest(folder: Option<&str>) -> Table {
         + &write("tests/test_mine.py", "def test_mine(): assert True")
         + &write(
             "pyproject.toml",
-            "[project]\nname = 'p'\nversion = '1'\ndependencies = ['x']",
+            "[project]\nname = 'p'\nversion = '1'\ndependencies = ['x']\n[project.scripts]\ntool = 'helper:plus'",
         );
     let mut rows = settings();
     rows.extend(modules());
@@ -41,6 +45,11 @@ pub fn pytest(folder: Option<&str>) -> Table {
         good,
         tests: vec!["tests/test_calc.py"],
         renamed: "import pytest\nfrom calc import add\n\n@pytest.mark.parametrize('a, b', [(1, 2), (2, 1)])\ndef test_sum(a, b): assert add(a, b) == 3",
+        settings: Some((
+            "pytest.ini",
+            "[pytest]\naddopts = --no-such-option\n",
+            "[pytest]\naddopts = -q\n".to_owned(),
+        )),
         rows,
     }
 }
@@ -52,15 +61,26 @@ pub fn pytest_with_own_report(folder: Option<&str>) -> Table {
     let line = "python3 -m pytest -p no:cacheprovider --junitxml out/junit.xml";
     let config =
         json!({"command": line, "report": "out/junit.xml", "env": env, "timeout_ms": 60_000});
+    // There is no folder for the file that ended an earlier watch.
+    let mut rows = reports();
+    rows.retain(|row| !row.name.ends_with("end of the watch"));
+    rows.push(row(
+        "a folder of the report that is swapped while the tests run",
+        Tampered,
+        write("calc.py", &swapped_folder()),
+    ));
     Table {
         evaluators: json!([{"name": "tests", "config": config}]),
-        // There is no folder for the file that ended an earlier watch.
-        rows: reports()
-            .into_iter()
-            .filter(|row| !row.name.ends_with("end of the watch"))
-            .collect(),
+        rows,
         ..usual
     }
+}
+
+/// Work that lets pytest write its report into another folder. In containers the usual folder of reports cannot be moved.
+fn swapped_folder() -> String {
+    format!(
+        "import atexit, os, sys\nhere = os.path.dirname(sys.argv[-1])\nname = os.path.basename(sys.argv[-1])\nos.rename(here, here + '2')\nos.mkdir(here)\n@atexit.register\ndef forge():\n    os.remove(os.path.join(here, name))\n    os.rmdir(here)\n    open(os.path.join(here + '2', name), 'w').write(\"{FORGED}\")\n    os.rename(here + '2', here)\n    os._exit(0)\ndef add(a, b):\n    return 0"
+    )
 }
 
 /// Settings that load a plug-in or pick no test.
@@ -248,7 +268,7 @@ fn tests() -> Vec<Row> {
 
 /// Ends of the process, fake summaries and forged reports.
 fn reports() -> Vec<Row> {
-    let forged = "<testsuite><testcase classname=\\\"tests.test_calc\\\" name=\\\"test_one\\\"/></testsuite>";
+    let forged = FORGED;
     let at_exit = format!(
         "import atexit, os, sys\nreport = sys.argv[-1]\n@atexit.register\ndef forge():\n    open(report, 'w').write(\"{forged}\")\n    os._exit(0)\ndef add(a, b):\n    return 0"
     );
@@ -259,6 +279,13 @@ fn reports() -> Vec<Row> {
     let by_child = format!(
         "import os, sys, time\nreport = sys.argv[-1]\nif os.fork() == 0:\n    while not (os.path.exists(report) and os.path.getsize(report)):\n        time.sleep(0.001)\n    time.sleep(0.05)\n    open(report + '.new', 'w').write(\"{forged}\")\n    os.rename(report + '.new', report)\n    os._exit(0)\nimport atexit\natexit.register(lambda: (time.sleep(0.3), os._exit(0)))\ndef add(a, b):\n    return 0"
     );
+    let renamed = format!(
+        "import atexit, os, sys\nreport = sys.argv[-1]\n@atexit.register\ndef forge():\n    os.link(report, report + '2')\n    open(report + '2', 'w').write(\"{forged}\")\n    os.remove(report + '2')\n    os._exit(0)\ndef add(a, b):\n    return 0"
+    );
+    let aside = format!(
+        "import atexit, os, sys\nreport = sys.argv[-1]\nos.link(report, report + '2')\nos.remove(report)\n@atexit.register\ndef forge():\n    os.remove(report)\n    open(report + '2', 'w').write(\"{forged}\")\n    os.link(report + '2', report)\n    os.remove(report + '2')\n    os._exit(0)\ndef add(a, b):\n    return 0"
+    );
+    let cut = "import atexit, os, sys\nreport = sys.argv[-1]\n@atexit.register\ndef cut():\n    os.truncate(report, 0)\n    os._exit(0)\ndef add(a, b):\n    return 0";
     let linked = format!(
         "import atexit, os, sys\nreport = sys.argv[-1]\n@atexit.register\ndef forge():\n    open('forged', 'w').write(\"{forged}\")\n    os.remove(report)\n    os.symlink(os.path.abspath('forged'), report)\n    os._exit(0)\ndef add(a, b):\n    return 0"
     );
@@ -297,13 +324,28 @@ fn reports() -> Vec<Row> {
             write("calc.py", &unwatched),
         ),
         row(
+            "a report that is forged under another name",
+            Tampered,
+            write("calc.py", &renamed),
+        ),
+        row(
+            "a report that is put aside while the tests run",
+            Tampered,
+            write("calc.py", &aside),
+        ),
+        row(
+            "a report that is cut without opening it",
+            Tampered,
+            write("calc.py", cut),
+        ),
+        row(
             "a report that another process replaces",
             Tampered,
             write("calc.py", &by_child),
         ),
         row(
             "a link in the place of the report",
-            Fails,
+            Tampered,
             write("calc.py", &linked),
         ),
     ]

@@ -25,6 +25,7 @@ pub fn script() -> Table {
         good: "echo 'echo 42' > answer.sh".to_owned(),
         tests: vec!["check.sh"],
         renamed: "for n in 4 2; do sh answer.sh | grep -q $n || exit 1; done",
+        settings: None,
         rows: vec![
             attack("a script that passes", write("check.sh", PASS)),
             attack("a sourced script that passes", write("checks/lib.sh", PASS)),

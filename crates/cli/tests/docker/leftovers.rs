@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proctor_process::{Event, Limits};
-use proctor_sandbox::docker::{Engine, Network, RUN_LABEL, Swept};
+use proctor_sandbox::docker::{Engine, RUN_LABEL, Swept};
 use proctor_testkit::docker_host;
 
 use crate::support::{Rig, finish, sh};
@@ -27,10 +27,7 @@ async fn sweep_removes_only_resources_of_dead_runs() {
         .await
         .unwrap();
     assert!(matches!(process.next().await, Ok(Event::Output { .. })));
-    let network = dead.engine.internal_network(&dead.labels()).await.unwrap();
-    let mut spec = dead.spec();
-    spec.network = Network::Named(network.name().to_owned());
-    let container = dead.engine.create(spec).await.unwrap();
+    let container = dead.container().await;
     let mut other = container
         .start(sh("echo up; sleep 1000"), Limits::default())
         .await
@@ -39,7 +36,6 @@ async fn sweep_removes_only_resources_of_dead_runs() {
 
     let swept = left(&rig.engine, &dead.run).await;
     assert_eq!(swept.containers, [container.id()]);
-    assert_eq!(swept.networks, [network.name()]);
     assert!(finish(&mut other).await.unwrap_err().is_gone());
     let run = finish(&mut process).await.unwrap();
     assert_eq!(run.text(), "still here\n");
@@ -72,7 +68,6 @@ async fn dropped_context_removes_files_and_descriptors() {
         drop(rig.container().await);
         let instant = std::time::Duration::from_millis(1);
         let _ = tokio::time::timeout(instant, rig.engine.create(rig.spec())).await;
-        drop(rig.engine.internal_network(&rig.labels()).await.unwrap());
     }
     rig.engine.close().await;
     assert_eq!(left(&rig.engine, &rig.run).await, Swept::default());

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 
 use proctor_process::{Limits, Relay};
-use proctor_sandbox::docker::Network;
+use proctor_sandbox::docker::ContainerNetwork;
 
 use crate::support::{Rig, finish, sh};
 
@@ -41,7 +41,7 @@ async fn a_relay_is_the_only_way_out() {
     assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
 
     let mut spec = rig.spec();
-    spec.network = Network::None;
+    spec.network = ContainerNetwork::None;
     spec.sockets = Some(sockets);
     spec.user = Some("1000:1000".to_owned());
     let container = rig.engine.create(spec).await.unwrap();

@@ -4,6 +4,7 @@
 mod adapters;
 mod bench;
 mod bounds;
+mod definitions;
 mod elsewhere;
 mod engines;
 mod harbor;

@@ -322,3 +322,25 @@ fn doctor_shows_slurm_and_container_engines() {
         "{programs:?}"
     );
 }
+
+/// A node reads the definition from the spec, and must not add or lose a part of it.
+#[test]
+fn trial_on_a_node_has_the_digests_of_a_local_one() {
+    let context = context();
+    let spec = spec(&context, 0);
+    trial(&context, &spec).run().assert_code(0);
+    let folder = Utf8PathBuf::from(json_of(&spec)["folder"].as_str().unwrap());
+    let on_node = json_of(&folder.join("artifacts/record.json"));
+    let path = suite(&context, &agents(&context, 0), &json!({}));
+    context.proctor(["run", path.as_str()]).run().assert_code(0);
+    let trials = context.root().join("suite/results/latest/trials");
+    let task = on_node["task"]["name"].as_str().unwrap();
+    let local = trials.join("writer").join(task);
+    let local = json_of(&local.join("trial-1/artifacts/record.json"));
+    for part in ["agent", "task"] {
+        let definition = &on_node[part]["definition"];
+        assert!(definition["digest"].is_string(), "{on_node:#}");
+        assert_eq!(*definition, local[part]["definition"], "{part}");
+    }
+    assert_eq!(on_node["task"]["evaluators"], local["task"]["evaluators"]);
+}

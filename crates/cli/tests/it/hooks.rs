@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::support::{
     codes, command_case, context, last_artifact, last_record, messages, run, saved, saved_json,
-    schema, with, write,
+    schema, shell, with, write,
 };
 
 fn case(context: &TestContext, hooks: &Value) -> Value {
@@ -61,6 +61,36 @@ fn changes_of_a_pre_execution_script_are_not_the_agents() {
     assert_eq!(results(&context)["hooks"], record["hooks"]);
     schema(&context, "record").assert_valid(&record);
     schema(&context, "results").assert_valid(&results(&context));
+}
+
+/// A plain folder has no packed commit: the objects of its first tree are needed for the patch.
+#[test]
+fn pre_execution_script_prepares_a_plain_folder() {
+    let context = context();
+    let folder = context.root().join("plain");
+    fs_err::create_dir(&folder).unwrap();
+    fs_err::write(folder.join("secret.txt"), "the solution\n").unwrap();
+    let objects = saved(&context, "objects");
+    let list = format!("git cat-file --batch-all-objects --batch > {objects}; echo x > work.txt");
+    context.install_fake("worker", &json!([shell(&list)]));
+    let line = "rm secret.txt; echo prepared > prepared.txt";
+    let case = with(
+        &command_case("worker"),
+        &json!({"repo": "../plain", "pre_execution": [script(&json!({"command": line}))]}),
+    );
+    run(&context, &case).assert_code(0);
+    assert_eq!(last_record(&context)["diff"]["files_changed"], 1);
+    let patch = fs_err::read_to_string(last_artifact(&context, "install.patch")).unwrap();
+    assert!(
+        patch.contains("+prepared") && patch.contains("-the solution"),
+        "{patch}"
+    );
+    let seen = fs_err::read(objects).unwrap();
+    let seen = String::from_utf8_lossy(&seen);
+    assert!(
+        seen.contains("prepared") && !seen.contains("the solution"),
+        "{seen}"
+    );
 }
 
 #[test]

@@ -7,7 +7,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
     config::{Execution, Settings},
     plan::{CaseOptions, RunPlan, TrialPlan},
-    run::{OnEnd, Runner, control::Control},
+    run::{OnChange, OnEnd, Runner, control::Control},
 };
 use proctor_process::Supervisor;
 use proctor_record::{record::TrialStatus, secrets::Secrets};
@@ -86,6 +86,7 @@ async fn trials(plan: &RunPlan, host: &Host, number: usize) {
             parallel: 1,
             retries: 0,
             control: &Control::default(),
+            on_change: OnChange::Refuse,
             on_end: &OnEnd::default(),
             run_jobs: None,
         };

@@ -2,7 +2,7 @@
 //! directory, and the agent's workspace.
 
 use camino::{Utf8Path, Utf8PathBuf};
-use proctor_testkit::{Output, TestContext, wait_until};
+use proctor_testkit::{Output, Running, TestContext, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -106,7 +106,8 @@ fn timed_out() -> TestContext {
     context
 }
 
-fn interrupted() -> TestContext {
+/// A run whose agent is at work.
+fn busy_agent() -> (TestContext, Running) {
     let context = context();
     let busy = saved(&context, "busy");
     install_claude(
@@ -121,6 +122,11 @@ fn interrupted() -> TestContext {
     wait_until(std::time::Duration::from_secs(30), "the agent", || {
         busy.exists()
     });
+    (context, running)
+}
+
+fn interrupted() -> TestContext {
+    let (context, running) = busy_agent();
     running.signal(Signal::INT);
     running.wait().assert_code(130);
     context
@@ -129,20 +135,7 @@ fn interrupted() -> TestContext {
 /// The record that is there while the trial runs fits the schema too.
 #[test]
 fn the_first_record_fits_its_schema() {
-    let context = context();
-    let busy = saved(&context, "busy");
-    install_claude(
-        &context,
-        &[
-            init(),
-            write(busy.as_str(), ""),
-            json!({"sleep_ms": 60_000}),
-        ],
-    );
-    let running = proctor_run(&context, &claude_case()).spawn();
-    wait_until(std::time::Duration::from_secs(30), "the agent", || {
-        busy.exists()
-    });
+    let (context, running) = busy_agent();
     let record = context.record();
     schema(&context, "record").assert_valid(&record);
     assert_eq!(record["outcome"], "interrupted");

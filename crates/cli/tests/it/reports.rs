@@ -189,6 +189,36 @@ fn the_newest_run_is_reported_when_none_is_named() {
     );
 }
 
+/// The project's own directory is searched first, and its `latest` may be older than another run.
+#[test]
+fn latest_is_the_newest_run_of_all_directories() {
+    let context = context();
+    let old = make_run(
+        &context,
+        "20261101-000000-0000000a",
+        &scores_about("old", 0.5, 0.1),
+    );
+    let own = context.root().join(".proctor/runs");
+    fs_err::create_dir_all(&own).unwrap();
+    let moved = own.join(old.file_name().unwrap());
+    fs_err::rename(old, &moved).unwrap();
+    std::os::unix::fs::symlink(&moved, context.root().join(".proctor/latest")).unwrap();
+    let new = make_run(
+        &context,
+        "20261102-000000-0000000b",
+        &scores_about("new", 0.5, 0.1),
+    );
+    for named in [&[][..], &["latest"]] {
+        let output = report(&context, named);
+        let name = new.file_name().unwrap();
+        assert!(output.stdout.contains(name), "{}", output.stdout);
+    }
+    fs_err::rename(new, own.join("20261031-000000-0000000c")).unwrap();
+    let output = report(&context, &[]);
+    let name = moved.file_name().unwrap();
+    assert!(output.stdout.contains(name), "{}", output.stdout);
+}
+
 #[test]
 fn runs_that_are_reported_together_say_where_they_differ() {
     let context = context();

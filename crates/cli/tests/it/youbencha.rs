@@ -4,7 +4,9 @@ use camino::Utf8PathBuf;
 use proctor_testkit::{Output, TestContext, youbencha};
 use serde_json::{Value, json};
 
-use super::support::{claude_case, context, install_claude, result_with, session, with, write};
+use super::support::{
+    claude_case, context, install_claude, print, result_with, session, shell, with, write,
+};
 
 /// A context in which the program is called `yb`.
 fn yb_context() -> TestContext {
@@ -237,6 +239,13 @@ fn init_writes_a_test_case_and_the_judge_and_overwrites_nothing() {
     for path in ["testcase.yaml", judge, ".github/agents/agentic-judge.md"] {
         assert!(context.root().join(path).is_file(), "{path}");
     }
+    let template = fs_err::read_to_string(context.root().join("testcase.yaml")).unwrap();
+    assert!(
+        template.contains("`yb validate") && !template.contains("proctor"),
+        "{template}"
+    );
+    let missing = yb(&context, &["run", "-c", "nosuch.yaml"]);
+    assert!(missing.stderr.contains("`yb init`"), "{missing}");
     fs_err::write(context.root().join(judge), "mine").unwrap();
     yb(&context, &["init"]).assert_code(1);
     yb(&context, &["install-agents"]).assert_code(0);
@@ -351,6 +360,45 @@ fn built_in_judge_and_agents_of_the_working_directory_are_known() {
         } else {
             assert!(done.stderr.contains("CLAUDE_INVALID_CONFIG"), "{done}");
         }
+    }
+}
+
+/// Copilot finds custom agents in its home, so that the workspace stays as the repo has it.
+#[test]
+fn agents_beside_the_test_case_reach_copilot() {
+    let definition = "---\nname: reviewer\ndescription: Reviews\ntools:\n  - read\n---\nReview.\n";
+    for place in ["cases", "."] {
+        let context = yb_context();
+        let seen = context.root().join("seen.md");
+        let keep = format!(
+            "cat \"$COPILOT_HOME/agents/reviewer.agent.md\" > '{seen}'; ls -A > '{seen}.ls'"
+        );
+        let options = "--output-format --allow-all-tools --agent --model";
+        let ends = json!({"type": "result", "timestamp": "2026-11-01T00:00:00Z", "exitCode": 0});
+        let said = json!({"type": "assistant.message", "data": {"content": "done"}});
+        context.install_fake(
+            "copilot",
+            &json!([
+                {"when_args": ["--version"], "steps": [print("1.0.102\n")]},
+                {"when_args": ["--help"], "steps": [print(options)]},
+                shell(&keep), {"line": said}, {"line": ends},
+            ]),
+        );
+        let file = format!("{place}/.github/agents/reviewer.agent.md");
+        write_file(&context, &file, definition);
+        let agent = json!({"type": "copilot-cli", "agent_name": "reviewer"});
+        let case = with(&case(), &json!({"repo": "../repo", "agent": agent}));
+        let path = write_file(&context, "cases/case.json", &case.to_string());
+        let program = context.bin().join("yb");
+        let run = context.program(&program, ["run", "-c", path.as_str()]);
+        let done = run.env("COPILOT_GITHUB_TOKEN", "fake").run();
+        done.assert_code(0);
+        let text = fs_err::read_to_string(&seen).unwrap();
+        assert_eq!(text, definition, "{place}: {done}");
+        let names = fs_err::read_to_string(format!("{seen}.ls")).unwrap();
+        assert!(!names.contains(".github"), "{names}");
+        let argv = context.record()["process"]["argv"].to_string();
+        assert!(argv.contains("reviewer"), "{argv}");
     }
 }
 

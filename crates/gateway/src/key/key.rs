@@ -18,7 +18,7 @@ use crate::error::GatewayError;
 use crate::faults::Faults;
 use crate::ledger::Ledger;
 use crate::recording::{Recording, RecordingSpec};
-use crate::request::{ContextObserver, RequestPolicy};
+use crate::request::{ContextObserver, RequestPolicy, Watch, Watcher};
 use crate::secrets::{Secret, VirtualKey};
 use crate::status::KeyStatus;
 
@@ -45,6 +45,8 @@ pub struct KeySpec {
     pub key: Option<VirtualKey>,
     /// Other keys that the client may send on its own listener, such as a provider's.
     pub aliases: Vec<Secret>,
+    /// Texts, skills and tools to look for in requests.
+    pub watch: Vec<Watch>,
 }
 
 /// A playback for each provider whose upstream is a script.
@@ -74,6 +76,8 @@ pub(crate) struct Key {
     aliases: Vec<Secret>,
     /// The system prompt and tools of the calls.
     pub(crate) context: ContextObserver,
+    /// Looks for texts, skills and tools in requests.
+    pub(crate) watcher: Watcher,
     ledger: Mutex<Ledger>,
     calls: AtomicU64,
     closed: AtomicBool,
@@ -113,6 +117,7 @@ impl Key {
             bounds: KeyBounds::default(),
             aliases: spec.aliases,
             context: ContextObserver::default(),
+            watcher: Watcher::new(spec.watch),
             ledger: Mutex::new(ledger),
             calls: AtomicU64::new(0),
             closed: AtomicBool::new(false),
@@ -139,6 +144,7 @@ impl Key {
         let mut ledger = self.ledger().clone();
         ledger.recording = self.recording.as_ref().map(Recording::report);
         ledger.context = self.context.get();
+        ledger.watched = self.watcher.report();
         ledger
     }
 

@@ -79,7 +79,7 @@ impl RequestPolicy {
             return Ok(asked);
         }
         let Some(object) = ScannedObject::scan(&body, 0..body.len(), NAMES) else {
-            return self.unreadable(asked, body);
+            return unreadable(asked, body);
         };
         if object.ambiguous {
             return Err(Forbidden {
@@ -112,23 +112,6 @@ impl RequestPolicy {
             edits, mut asked, ..
         } = change;
         asked.body = apply(&body, edits);
-        Ok(asked)
-    }
-
-    /// A body that is not a JSON object. The provider reports the error, unless the policy has to
-    /// know what is in it.
-    fn unreadable(
-        &self,
-        mut asked: CheckedRequest,
-        body: Bytes,
-    ) -> Result<CheckedRequest, Forbidden> {
-        if *self != Self::default() && !body.is_empty() {
-            return Err(Forbidden {
-                status: 400,
-                message: "the request body is not a JSON object".to_owned(),
-            });
-        }
-        asked.body = body;
         Ok(asked)
     }
 
@@ -176,6 +159,19 @@ impl RequestPolicy {
         }
         change.correct(&object, base, &corrections);
     }
+}
+
+/// A body that is not a JSON object. It may be compressed or in another encoding that the provider
+/// understands, so it is refused: no rule could be applied to it.
+fn unreadable(mut asked: CheckedRequest, body: Bytes) -> Result<CheckedRequest, Forbidden> {
+    if !body.is_empty() {
+        return Err(Forbidden {
+            status: 400,
+            message: "the request body is not a JSON object without compression".to_owned(),
+        });
+    }
+    asked.body = body;
+    Ok(asked)
 }
 
 fn forbidden_model(model: &str) -> Forbidden {

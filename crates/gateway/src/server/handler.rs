@@ -156,6 +156,8 @@ async fn answer(worker: Arc<Worker>, key: Arc<Key>, inbound: Inbound) -> Respons
     active.call.notes.clone_from(&checked.notes);
     if route.kind == Kind::Generate {
         key.context.observe(route.wire, &checked.body);
+        key.watcher
+            .observe(route.wire, &checked.body, active.call.call);
         if let Err(limit) = reserve(state, &key, &checked, &mut active).await {
             return refuse_over_budget(active, route.wire, limit);
         }

@@ -18,7 +18,7 @@ use proctor_record::{
         summary,
     },
 };
-use proctor_sandbox::host::Host;
+use proctor_sandbox::{Network, host::Host};
 use serde::Serialize;
 use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
@@ -313,10 +313,12 @@ impl<'a> Coordinator<'a> {
     /// The commit that a trial starts from. If a repository cannot be read here, the trial records
     /// the error.
     async fn commit(&self, number: usize) -> Option<String> {
-        let Files::Repo(checkout) = &self.run.plan.trials[number].task.files else {
+        let plan = &self.run.plan.trials[number];
+        let Files::Repo(checkout) = &plan.task.files else {
             return None;
         };
-        let commit = self.bases.commit(checkout, self.run.host).await;
+        let start = plan.treatment.start(checkout);
+        let commit = self.bases.commit(&start, self.run.host).await;
         commit.ok().flatten()
     }
 
@@ -325,10 +327,10 @@ impl<'a> Coordinator<'a> {
         let plan = &run.plan.trials[number];
         let key = self.key(number);
         let gateway = run.execution.gateway.as_ref().map(|gateway| {
-            let trials = run.plan.trials.len() as f64;
+            let trials = run.plan.trials.len();
             match self.slurm.settings.gateway {
                 GatewayPlace::Trial => GatewaySpec::Trial {
-                    slice_usd: gateway.run_budget_usd.map(|usd| usd / trials),
+                    slice_usd: gateway.run_budget_usd.map(|budget| budget.share(trials)),
                 },
                 GatewayPlace::Head => GatewaySpec::Head {
                     file: self.slurm.folder.join(paths::GATEWAY).into_string(),
@@ -362,7 +364,7 @@ impl<'a> Coordinator<'a> {
             sandbox: Some(run.execution.sandbox),
             network: run.execution.network.as_ref().and_then(|network| {
                 let name = network.as_str();
-                crate::config::network_named(name).map(|_| name.to_owned())
+                Network::named(name).map(|_| name.to_owned())
             }),
             keep_workspace: Some(run.execution.keep_workspace),
             time_limit_s: self.slurm.settings.time.map(|time| time.as_secs()),

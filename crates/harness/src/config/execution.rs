@@ -6,8 +6,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_document::{ConfigError, Fault, Node, Value, parse_size};
 use proctor_gateway::{Faults, NumberSetting, Price, Script, ServerTools, Throttle};
+use proctor_record::usage::Usd;
 use proctor_sandbox::{Network, ResourceLimits, SandboxKind, SandboxSettings};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
@@ -99,13 +100,13 @@ impl Execution {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GatewaySettings {
     /// The budget of one trial, in dollars.
-    pub budget_usd: Option<f64>,
+    pub budget_usd: Option<Usd>,
     /// The budget of one trial, in tokens.
     pub budget_tokens: Option<u64>,
     /// The maximum number of model calls of one trial.
     pub budget_calls: Option<u64>,
     /// The budget of all trials together, in dollars.
-    pub run_budget_usd: Option<f64>,
+    pub run_budget_usd: Option<Usd>,
     /// The models that agents may request; all when empty.
     pub models: Vec<String>,
     /// Replacements of models, in matching order.
@@ -156,13 +157,15 @@ impl GatewaySettings {
 #[serde(deny_unknown_fields)]
 pub(super) struct GatewayAsWritten {
     /// The budget of one trial, in dollars.
-    budget_usd: Option<f64>,
+    #[schemars(with = "Option<f64>")]
+    budget_usd: Option<Usd>,
     /// The budget of one trial, in tokens.
     budget_tokens: Option<u64>,
     /// The maximum number of model calls of one trial.
     budget_calls: Option<u64>,
     /// The budget of all trials together, in dollars.
-    run_budget_usd: Option<f64>,
+    #[schemars(with = "Option<f64>")]
+    run_budget_usd: Option<Usd>,
     /// The models that agents may request; a trailing `*` matches any suffix.
     #[serde(default)]
     models: Vec<String>,
@@ -259,23 +262,10 @@ pub(super) enum SandboxChoice {
     Map(SandboxAsWritten),
 }
 
-/// A name, or a map with the allowed hosts.
-#[derive(JsonSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "used for its schema")]
-pub(super) enum NetworkChoice {
-    Named(NetworkName),
-    Map(NetworkAsWritten),
-}
-
-/// The network access of a trial.
-#[derive(JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[expect(dead_code, reason = "used for its schema")]
-pub(super) enum NetworkName {
-    Gateway,
-    Open,
-    None,
+/// The schema of `network`: a name, or a map with the allowed hosts.
+pub(super) fn network_schema(generator: &mut SchemaGenerator) -> Schema {
+    let map = generator.subschema_for::<AllowlistAsWritten>();
+    json_schema!({ "anyOf": [{ "type": "string", "enum": ["gateway", "open", "none"] }, map] })
 }
 
 /// `sandbox`, when it is a map.
@@ -319,7 +309,7 @@ pub(super) struct LimitsAsWritten {
 /// `network`, when it is a map.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NetworkAsWritten {
+pub(super) struct AllowlistAsWritten {
     /// Hosts that are reachable through the gateway: names, `*.names`, addresses, networks.
     allowlist: Vec<String>,
 }
@@ -421,7 +411,7 @@ fn limits(node: &Node, execution: &mut Execution) -> Result<(), Fault> {
 
 fn network(node: &Node) -> Result<Network, Fault> {
     if let Value::Map(_) = node.value {
-        let written: NetworkAsWritten = node.read()?;
+        let written: AllowlistAsWritten = node.read()?;
         return Ok(if written.allowlist.is_empty() {
             Network::Gateway
         } else {
@@ -429,23 +419,13 @@ fn network(node: &Node) -> Result<Network, Fault> {
         });
     }
     let text = node.as_str().unwrap_or_default();
-    network_named(text).ok_or_else(|| {
+    Network::named(text).ok_or_else(|| {
         Fault::new(
             node.span,
             format!("expected a network, found {}", node.value),
         )
         .with_hint("known: `gateway`, `open`, `none`, or a map with an `allowlist` of hosts")
     })
-}
-
-/// The network with this name.
-pub(crate) fn network_named(name: &str) -> Option<Network> {
-    match name {
-        "gateway" => Some(Network::Gateway),
-        "open" => Some(Network::Open),
-        "none" => Some(Network::None),
-        _ => None,
-    }
 }
 
 fn providers(node: &Node) -> Result<BTreeMap<String, usize>, Fault> {
@@ -529,7 +509,7 @@ fn check_gateway(written: &GatewayAsWritten, node: &Node) -> Result<(), Fault> {
         ("budget_usd", written.budget_usd),
         ("run_budget_usd", written.run_budget_usd),
     ] {
-        if amount.is_some_and(|usd| !usd.is_finite() || usd <= 0.0) {
+        if amount.is_some_and(|usd| usd <= Usd::default()) {
             return Err(node.fault(key, format!("`{key}` must be more than 0 dollars")));
         }
     }

@@ -8,7 +8,7 @@ use proctor_document::{ConfigError, Fault, Node, Value, parse_yaml, unknown_name
 use proctor_gateway::{
     Fault as GatewayFault, Faults, NumberSetting, Price, Prices, Provider, Script, Throttle,
 };
-use proctor_record::fs::named;
+use proctor_record::{fs::named, usage::Usd};
 use schemars::JsonSchema;
 use serde::{
     Deserialize,
@@ -292,7 +292,7 @@ pub struct GatewayOverrides {
     /// Whether model calls are recorded or replayed.
     pub recordings: Option<Recordings>,
     /// The budget of all trials together, in dollars.
-    pub run_budget_usd: Option<f64>,
+    pub run_budget_usd: Option<Usd>,
     /// Prices that override all others.
     pub prices: Vec<Price>,
 }

@@ -6,6 +6,7 @@ mod eval;
 mod evaluator;
 mod execution;
 mod executor;
+mod experiment;
 mod gateway;
 mod hooks;
 mod interpolate;
@@ -29,14 +30,16 @@ mod testcase;
 #[cfg(test)]
 mod tests;
 mod thunderdome;
+mod treatment;
+mod variants;
 
 pub(crate) use agent::read as read_agent;
 pub use agent::{AgentSpec, AgentType};
 pub use eval::{EvalCase, ResolvedEval, load_eval};
 pub use evaluator::EvaluatorSpec;
-pub(crate) use execution::network_named;
 pub use execution::{Execution, GatewaySettings, read_script};
 pub use executor::{Executor, SlurmSettings};
+pub use experiment::ExperimentSettings;
 pub use gateway::{GatewayOverrides, Gateways, load_gateways, parse_faults, read_prices};
 pub use hooks::{DatabaseHook, DatabaseKind, Hook, Hooks, ScriptHook, WebhookHook};
 pub use interpolate::Unset;
@@ -59,3 +62,7 @@ pub(crate) use suite::{check_unique, config_of_folders};
 pub(crate) use task_entry::{GreenWeights, RepoEntry, TaskEntry, Weights};
 pub use testcase::{OutputLimits, ResolvedCase, TestCase, load};
 pub use thunderdome::add_env_file;
+pub use treatment::{
+    FileContent, FileSource, PromptParts, Skill, Treatment, TreatmentPath, TreatmentRoot,
+};
+pub(crate) use variants::VARIED_KEYS;

@@ -22,6 +22,20 @@ pub fn schema_for_config(adapters: &[&dyn Adapter]) -> Value {
         "type": "string",
         "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
     });
+    add_treatment(&mut agent);
+    let mut variant = agent.clone();
+    if let Value::Object(variant) = &mut variant {
+        // A variant has the type and the settings of its agent.
+        variant.retain(|key, _| !matches!(key.as_str(), "oneOf" | "allOf"));
+        variant.insert("required".to_owned(), json!(["name"]));
+    }
+    agent["properties"]["variants"] = json!({
+        "description": "Agents that run instead of this one: each has its keys, and changes some of them.",
+        "type": "array",
+        "minItems": 1,
+        "items": { "$ref": "#/$defs/AgentVariant" },
+    });
+    defs["AgentVariant"] = variant;
     defs["SuiteAgent"] = agent;
     for part in [&mut case, &mut suite] {
         if let Value::Object(part) = part {
@@ -42,6 +56,37 @@ pub fn schema_for_config(adapters: &[&dyn Adapter]) -> Value {
         "else": case,
         "$defs": defs,
     })
+}
+
+/// Adds the keys of an agent's treatment.
+fn add_treatment(agent: &mut Value) {
+    let text = |description: &str| json!({ "description": description, "type": "string" });
+    let keys = &mut agent["properties"];
+    keys["files"] = json!({
+        "description": "Files of the workspace, or below `~/` of HOME: a file or folder relative to the suite, `git:REVISION:PATH`, `{text: …}`, or null to remove it.",
+        "type": "object",
+        "additionalProperties": {
+            "anyOf": [
+                { "type": "string" },
+                {
+                    "type": "object",
+                    "properties": { "text": { "type": "string" } },
+                    "required": ["text"],
+                    "additionalProperties": false,
+                },
+                { "type": "null" },
+            ],
+        },
+    });
+    keys["skills"] = json!({
+        "description": "Folders of skills, relative to the suite.",
+        "type": "array",
+        "items": { "type": "string" },
+    });
+    keys["prompt_prefix"] = text("A paragraph before the task's prompt.");
+    keys["prompt_suffix"] = text("A paragraph after the task's prompt.");
+    keys["prompt_template"] = text("A text with `{prompt}` in the place of the task's prompt.");
+    keys["ref"] = text("The revision of the task's repository that the agent starts from.");
 }
 
 /// The schema of files for `proctor eval`.

@@ -8,11 +8,13 @@ use proctor_record::fs::{is_safe_name, named};
 use proctor_sandbox::SandboxKind;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Map, json};
 
 use super::{
     agent::{self, AgentSpec},
     execution::{self, Execution},
     executor::{self, Executor},
+    experiment::ExperimentSettings,
     interpolate::{Unset, UnsetByAgent, Variables},
     keep_workspace::KeepWorkspace,
     remarks::Remarks,
@@ -20,6 +22,8 @@ use super::{
     source::{self, Source},
     task_entry::TaskEntry,
     thunderdome::{self, SuiteEnv},
+    treatment::Treatment,
+    variants,
 };
 
 const MAX_NAME: usize = 100;
@@ -38,7 +42,11 @@ pub struct Suite {
         reason = "for editors; named here so that it is a known key"
     )]
     schema: Option<String>,
-    /// The agents: an `agent` section each, with a `name`.
+    /// What may differ between variants: keys of agents, such as `files`, options of `config`, or
+    /// JSON pointers into their definitions. Any other difference is an error.
+    pub(super) vary: Option<Vec<String>>,
+    /// The agents: an `agent` section each, with a `name`. They can have `files`, `skills`,
+    /// `prompt_prefix`, `prompt_suffix`, `prompt_template`, `ref` and `variants`.
     #[schemars(with = "Option<Vec<serde_json::Map<String, serde_json::Value>>>")]
     pub(super) agents: Option<Vec<Node>>,
     /// Agents in Thunderdome's format: adapter scripts.
@@ -53,6 +61,8 @@ pub struct Suite {
     /// The maximum number of concurrent trials.
     #[schemars(range(min = 1, max = 256))]
     pub(super) parallel: Option<usize>,
+    /// What the run is to find out.
+    pub(super) experiment: Option<ExperimentSettings>,
     /// The location of results.
     pub(super) results: Option<ResultsSection>,
     /// Which workspaces of finished trials are kept. Default: those that the diff cannot restore
@@ -69,7 +79,8 @@ pub struct Suite {
     #[schemars(with = "Option<execution::LimitsAsWritten>")]
     pub(super) limits: Option<Node>,
     /// The network access of a trial; requires containers.
-    #[schemars(with = "Option<execution::NetworkChoice>")]
+    #[serde(default)]
+    #[schemars(schema_with = "execution::network_schema")]
     pub(super) network: Option<Node>,
     /// Limits on concurrent trials by provider.
     #[schemars(with = "Option<BTreeMap<String, execution::ProviderAsWritten>>")]
@@ -104,6 +115,10 @@ pub struct SuiteAgent {
     pub unset: Vec<Unset>,
     /// Whether it is listed under `orchestrators`.
     pub is_orchestrator: bool,
+    /// What it gets besides its section.
+    pub treatment: Treatment,
+    /// The name of the agent that it is a variant of.
+    pub variant_of: Option<String>,
 }
 
 /// Whether a file is a suite rather than a test case.
@@ -122,11 +137,14 @@ pub fn results_dir_of(path: &Utf8Path) -> Option<Utf8PathBuf> {
 /// A suite as written, without its tasks, which have their own files.
 pub struct SuiteConfig {
     pub(crate) agents: Vec<SuiteAgent>,
+    /// What may differ between variants, with its position.
+    pub(crate) vary: Option<(Vec<String>, Span)>,
     pub(crate) tasks: Vec<(Node, TaskEntry)>,
     /// The position of `tasks`.
     pub(crate) tasks_span: Span,
     pub(crate) trials: u32,
     pub(crate) parallel: usize,
+    pub(crate) experiment: Option<ExperimentSettings>,
     pub(crate) results_dir: Utf8PathBuf,
     pub(crate) execution: Execution,
     /// The environment, with the variables of `secrets.env_file`.
@@ -167,6 +185,22 @@ impl SuiteFile {
         Ok(SuiteFile { source, root })
     }
 
+    /// A suite with this content instead of a file's. `path` is the file that the content comes from;
+    /// paths are relative to its directory.
+    pub fn of_document(
+        path: &Utf8Path,
+        document: Map<String, serde_json::Value>,
+    ) -> Result<SuiteFile, ConfigError> {
+        let text = serde_json::Value::Object(document);
+        SuiteFile::parse(path, format!("{text:#}\n"))
+    }
+
+    /// The content, with variables as written.
+    pub fn document(&self) -> Result<Map<String, serde_json::Value>, ConfigError> {
+        let read = self.root.read();
+        read.map_err(|fault| self.source.error(vec![fault]))
+    }
+
     pub(crate) fn read_config(
         mut self,
         env: &BTreeMap<String, String>,
@@ -190,20 +224,24 @@ pub(crate) fn config_of_folders(
     env: &BTreeMap<String, String>,
     settings: &Settings,
 ) -> Result<SuiteConfig, ConfigError> {
-    let quoted = |text: &str| serde_json::Value::from(text.replace("${", "$${")).to_string();
-    let mut text = "agents:\n".to_owned();
-    for kind in kinds {
-        text.extend(["  - type: ", &quoted(kind), "\n"]);
-    }
+    let literal = |text: &str| text.replace("${", "$${");
+    let mut agents: Vec<_> = kinds
+        .iter()
+        .map(|kind| json!({"type": literal(kind)}))
+        .collect();
     if kinds.is_empty() {
-        text.push_str("  - backend: auto\n");
+        agents.push(json!({"type": agent::AUTO}));
     }
-    text.push_str("tasks:\n");
-    for folder in folders {
-        let folder = named::absolute(folder);
-        text.extend(["  - folder: ", &quoted(folder.as_str()), "\n"]);
-    }
-    SuiteFile::parse("command line".into(), text)?.read_config(env, settings)
+    let folders = folders.iter().map(|folder| named::absolute(folder));
+    let tasks: Vec<_> = folders
+        .map(|folder| json!({"folder": literal(folder.as_str())}))
+        .collect();
+    let document = [
+        ("agents".to_owned(), json!(agents)),
+        ("tasks".to_owned(), json!(tasks)),
+    ];
+    let file = SuiteFile::of_document("command line".into(), Map::from_iter(document))?;
+    file.read_config(env, settings)
 }
 
 fn read_config(
@@ -229,7 +267,11 @@ fn read_config(
     let mut execution = execution::read(&suite, &folder, &mut faults);
     let collected = (&mut faults, &mut remarks);
     let judge_model = thunderdome::settings((&root, &suite), &folder, &mut execution, collected);
-    let agents = read_agents(&root, &suite, (&source, settings), unset, &mut faults);
+    let context = (&source, folder.as_path(), settings);
+    let agents = read_agents(&root, &suite, context, unset, &mut faults);
+    if let Some(vary) = &suite.vary {
+        variants::check_vary(vary, root.span_of("vary"), &agents, &mut faults);
+    }
     // An agent with an image has to run in it.
     let brings_image = |agent: &SuiteAgent| agent.spec.config.get("image").is_some();
     let is_docker = matches!(execution.executor, Executor::Docker(_));
@@ -243,6 +285,9 @@ fn read_config(
     }
     execution::check(&execution, &root, &mut faults);
     check_limits(&suite, &root, &mut faults);
+    if let (Some(experiment), Some(node)) = (&suite.experiment, root.get("experiment")) {
+        experiment.check(node, &mut faults);
+    }
     let tasks = read_tasks(&root, suite.tasks, &mut faults);
     let keep_workspace = suite.keep_workspace.or(settings.keep_workspace);
     execution.keep_workspace = keep_workspace.unwrap_or(KeepWorkspace::Needed);
@@ -251,10 +296,12 @@ fn read_config(
         .map_or_else(|| "results".to_owned(), |results| results.dir);
     Ok(SuiteConfig {
         agents,
+        vary: suite.vary.map(|vary| (vary, root.span_of("vary"))),
         tasks,
         tasks_span: root.span_of("tasks"),
         trials: suite.trials.unwrap_or(1),
         parallel: suite.parallel.unwrap_or(1),
+        experiment: suite.experiment,
         results_dir: named::absolute(&folder.join(dir)),
         execution,
         env,
@@ -302,7 +349,7 @@ fn without_gateway(root: &Node) -> bool {
 fn read_agents(
     root: &Node,
     suite: &Suite,
-    (source, settings): (&Source, &Settings),
+    (source, folder, settings): (&Source, &Utf8Path, &Settings),
     mut unset: UnsetByAgent,
     faults: &mut Vec<Fault>,
 ) -> Vec<SuiteAgent> {
@@ -315,8 +362,11 @@ fn read_agents(
     }
     for (number, item) in suite.agents.iter().flatten().enumerate() {
         let unset = unset.remove(&("agents", number)).unwrap_or_default();
-        match read_agent(item, settings) {
-            Ok(agent) => agents.push(SuiteAgent { unset, ..agent }),
+        match read_variants(item, folder, settings) {
+            Ok(variants) => agents.extend(variants.into_iter().map(|agent| SuiteAgent {
+                unset: unset.clone(),
+                ..agent
+            })),
             // Unset variables may be the cause of the other faults.
             Err(_) if !unset.is_empty() => faults.extend(unset.into_iter().map(|it| it.fault)),
             Err(more) => faults.extend(more),
@@ -335,10 +385,32 @@ fn read_agents(
     agents
 }
 
+/// Reads an entry of `agents`: one agent, or its variants.
+fn read_variants(
+    item: &Node,
+    folder: &Utf8Path,
+    settings: &Settings,
+) -> Result<Vec<SuiteAgent>, Vec<Fault>> {
+    let (sections, variant_of) = variants::expand(item).map_err(|fault| vec![fault])?;
+    let agents = sections.iter().map(|section| {
+        let agent = read_agent(section, folder, settings)?;
+        Ok(SuiteAgent {
+            variant_of: variant_of.clone(),
+            ..agent
+        })
+    });
+    agents.collect()
+}
+
 /// Reads an `agent` section with its name.
-fn read_agent(item: &Node, settings: &Settings) -> Result<SuiteAgent, Vec<Fault>> {
+fn read_agent(
+    item: &Node,
+    folder: &Utf8Path,
+    settings: &Settings,
+) -> Result<SuiteAgent, Vec<Fault>> {
     let mut section = item.clone();
     let name = section.remove("name");
+    let treatment = Treatment::take(&mut section, folder)?;
     let mut spec = agent::read(&section, item.span)?;
     spec.complete(settings);
     let name = match (&name, &spec.kind) {
@@ -351,6 +423,8 @@ fn read_agent(item: &Node, settings: &Settings) -> Result<SuiteAgent, Vec<Fault>
         spec,
         unset: Vec::new(),
         is_orchestrator: false,
+        treatment,
+        variant_of: None,
     })
 }
 

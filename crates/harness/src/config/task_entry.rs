@@ -78,6 +78,8 @@ pub(crate) struct RepoEntry {
     pub(crate) name: Option<String>,
     /// The code: a URL, or a folder relative to the suite.
     pub(crate) repo: String,
+    /// The prompt. Default: the content of `TASK.md` in the repo.
+    pub(crate) prompt: Option<String>,
     /// The tag, branch or commit that agents start from.
     pub(crate) tag: String,
     /// The tag, branch or commit of the reference solution.

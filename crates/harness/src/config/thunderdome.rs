@@ -4,20 +4,21 @@ use std::collections::BTreeMap;
 
 use camino::Utf8Path;
 use proctor_document::{ConfigError, Fault, Node, Span, Value, keys_of, nearest, unknown_name};
-use proctor_record::fs::named;
+use proctor_record::{fs::named, usage::Usd};
 use proctor_sandbox::Network;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
     agent::{AgentSpec, AgentType},
-    execution::{Execution, GatewaySettings, NetworkAsWritten},
+    execution::{AllowlistAsWritten, Execution, GatewaySettings},
     interpolate, litellm,
     policy::PolicySpec,
     remarks::Remarks,
     source::Source,
     suite::{ResultsSection, Suite, SuiteAgent, agent_name},
     task_entry::TaskEntry,
+    treatment::Treatment,
 };
 
 /// Unknown keys that could affect agents or judging. A remark is not enough for them: the results
@@ -135,7 +136,7 @@ pub(super) fn tolerate(root: &mut Node, known: &[&str], remarks: &mut Remarks) {
             "proxy" => keys_of::<ProxyAsWritten>(),
             "secrets" => keys_of::<SecretsAsWritten>(),
             "results" => keys_of::<ResultsSection>(),
-            "network" => keys_of::<NetworkAsWritten>(),
+            "network" => keys_of::<AllowlistAsWritten>(),
             "orchestrators" => keys_of::<Orchestrator>(),
             "tasks" => &task_keys,
             _ => continue,
@@ -233,6 +234,8 @@ fn orchestrator(item: &Node, source: &Source) -> Result<SuiteAgent, Fault> {
         },
         unset: Vec::new(),
         is_orchestrator: true,
+        treatment: Treatment::default(),
+        variant_of: None,
     })
 }
 
@@ -359,7 +362,7 @@ fn proxy(
                 remarks.add("`log_dir` has no effect with `gateway: none`");
             }
             ("budget_per_trial_usd", _, Some(usd)) if usd > 0.0 => {
-                execution.gateway.get_or_insert_default().budget_usd = Some(usd);
+                execution.gateway.get_or_insert_default().budget_usd = Usd::from_dollars(usd);
             }
             ("log_dir", Some(dir), _) if !dir.is_empty() => {
                 execution.log_dir = Some(named::absolute(&folder.join(dir)));

@@ -2,18 +2,18 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io::ErrorKind,
+    io,
     time::Duration,
 };
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_record::{
     fs::{beneath::UntrustedDir, dir},
-    platform::{FileWatch, FolderWatch, Shell},
+    platform::{self, FileWatch, FileWrites, FolderWatch, Shell},
 };
 use proctor_sandbox::{
     Access, ExecEnv, Mount,
-    docker::Network,
+    docker::ContainerNetwork,
     shell::{self, Ran, ShellCommand},
 };
 
@@ -23,22 +23,17 @@ use super::{
     control::End,
     fill::{self, Filled},
     protect::{self, Circumstances, Protect},
+    report_file::{REPORT, ReportFile, is_forged, with_report},
     seal::{Rules, Seals},
     tests::Edit,
 };
 use crate::workspace::WorkspaceError;
-
-/// The shell variable with the path of the report file.
-pub(super) const REPORT: &str = "PROCTOR_REPORT";
 
 /// The value of secrets in containers.
 const NO_SECRET: &str = "no-secret";
 
 /// The name of the report in the list of changed files.
 const THE_REPORT: &str = "the report";
-
-/// The maximum size of a report.
-const MAX_REPORT: u64 = 64 << 20;
 
 /// The placeholder of the copy's path in commands of known runners.
 const COPY: &str = "$PROCTOR_COPY";
@@ -63,7 +58,7 @@ pub(super) struct Setup {
     /// Facts about files that follow from the command.
     pub(super) facts: Circumstances,
     /// The network of the commands.
-    pub(super) network: Network,
+    pub(super) network: ContainerNetwork,
     /// The image to judge in, instead of the trial's.
     pub(super) image: Option<String>,
 }
@@ -79,7 +74,7 @@ impl Default for Setup {
             hidden: Hidden::None,
             protect: Protect::default(),
             facts: Circumstances::default(),
-            network: Network::None,
+            network: ContainerNetwork::None,
             image: None,
         }
     }
@@ -180,6 +175,8 @@ pub(super) struct CleanCopy<'a> {
     moves: Option<FolderWatch>,
     /// The watch for writes to the report.
     writes: Option<FileWatch>,
+    /// Whether a command took away the place of the report.
+    is_blocked: bool,
     tree: String,
 }
 
@@ -202,11 +199,10 @@ impl<'a> CleanCopy<'a> {
         (name, tree): (&str, &str),
         edits: &[Edit],
     ) -> Result<CleanCopy<'a>, String> {
-        let all = judging
-            .scratch
-            .join(format!("judge-{}{name}", evidence.number));
-        let [copy, home, report, case] = ["copy", "home", "report", "case"].map(|it| all.join(it));
         let failed = |error: WorkspaceError| format!("cannot make a clean copy: {error}");
+        let all = new_folder(judging.scratch, &format!("judge-{}{name}", evidence.number));
+        let all = all.map_err(|error| failed(error.into()))?;
+        let [copy, home, report, case] = ["copy", "home", "report", "case"].map(|it| all.join(it));
         for folder in [&copy, &home.join("tmp"), &report, &case] {
             fs_err::create_dir_all(folder).map_err(|error| failed(error.into()))?;
         }
@@ -240,6 +236,7 @@ impl<'a> CleanCopy<'a> {
             seals: Seals::default(),
             moves: None,
             writes: None,
+            is_blocked: false,
             tree: tree.to_owned(),
         };
         let seals = copy.sealed(|rules| Seals::take(&copy.files, rules));
@@ -248,8 +245,6 @@ impl<'a> CleanCopy<'a> {
             let folders = copy.sealed_folders();
             let folders = folders.iter().map(Utf8PathBuf::as_path);
             copy.moves = FolderWatch::start(folders);
-            let ReportFile { root, path } = copy.report_file();
-            copy.writes = FileWatch::start(root.path_for_child(), &path);
         }
         Ok(copy)
     }
@@ -280,9 +275,37 @@ impl<'a> CleanCopy<'a> {
         names.into_iter().collect()
     }
 
-    /// How often programs wrote the report, as far as that is seen. This ends the watch.
-    fn writes_of_report(&mut self) -> usize {
-        self.writes.take().map_or(0, FileWatch::finish)
+    /// Puts an empty report in its place and watches it. The watch misses nothing, because the file
+    /// is there before the command starts.
+    fn expect_report(&mut self) {
+        let ReportFile { root, path } = self.report_file();
+        let is_ready = root.write(&path, b"").is_ok() && self.hand_over(&root, &path).is_ok();
+        self.is_blocked = !is_ready;
+        if is_ready && self.exec_env.shares_clock() {
+            self.writes = FileWatch::start(root.path_for_child(), &path);
+        }
+    }
+
+    /// Gives a file and its folders to the user of commands, if that is another user.
+    fn hand_over(&self, root: &UntrustedDir, path: &Utf8Path) -> Result<(), String> {
+        if matches!(self.exec_env, ExecEnv::Local) {
+            return Ok(());
+        }
+        let all = path.ancestors().filter(|it| !it.as_str().is_empty());
+        let all: Vec<_> = all.map(|it| root.path_for_child().join(it)).collect();
+        self.judging.hand_over(&all, platform::give)
+    }
+
+    /// The writes of the report, as far as they are seen. This ends the watch.
+    fn writes_of_report(&mut self) -> FileWrites {
+        let seen = self
+            .writes
+            .take()
+            .map_or_else(FileWrites::default, FileWatch::finish);
+        FileWrites {
+            is_replaced: seen.is_replaced || self.is_blocked,
+            ..seen
+        }
     }
 
     /// Calls `work` with the rules for sealed files.
@@ -323,7 +346,8 @@ impl<'a> CleanCopy<'a> {
         }
         let mut suspects = broken(self);
         suspects.extend(self.settings_above()?);
-        if self.writes_of_report() > 1 {
+        let writes = self.writes_of_report();
+        if writes.count > 1 || writes.is_replaced {
             suspects.push(THE_REPORT.to_owned());
         }
         if suspects.is_empty() {
@@ -345,14 +369,14 @@ impl<'a> CleanCopy<'a> {
         // Neither a failed test nor a failed build of the control matters here.
         if let Ok(Ok(())) = control.make_ready().await {
             let logs = control.logs.clone();
-            control.step(argv, timeout, logs).await?;
+            control.reporting_step(argv, timeout, logs).await?;
         }
         let mut usual = broken(&control);
-        // Without a report of the control there is nothing to compare with.
-        if control.writes_of_report() != 1 {
+        let usual_writes = control.writes_of_report();
+        control.close().await?;
+        if !is_forged(writes, usual_writes)? {
             usual.push(THE_REPORT.to_owned());
         }
-        control.close().await?;
         suspects.retain(|path| !usual.contains(path));
         Ok(suspects)
     }
@@ -403,6 +427,17 @@ impl<'a> CleanCopy<'a> {
             }
         }
         Ok(Ok(()))
+    }
+
+    /// Runs the command that writes the report. A report that is there already is removed.
+    pub(super) async fn reporting_step(
+        &mut self,
+        argv: &[String],
+        timeout: Option<Duration>,
+        logs: Utf8PathBuf,
+    ) -> Result<Ran, String> {
+        self.expect_report();
+        self.step(argv, timeout, logs).await
     }
 
     /// Runs a command.
@@ -487,50 +522,27 @@ impl<'a> CleanCopy<'a> {
         self.exec_env.dismiss();
         let copy = self.files.path_for_child();
         let all = copy.parent().unwrap_or(copy);
-        let removed = dir::remove(all);
+        // Code under test can prevent that, which must not cost the verdict. The directory of all
+        // copies is removed later.
+        let _ = dir::remove(all);
         let left = self.exec_env.leave().await;
-        left.map_err(|error| error.to_string())?;
-        removed.map_err(|error| format!("could not remove the clean copy: {error}"))
+        left.map_err(|error| error.to_string())
     }
 }
 
-/// A report in a folder that the agent's code can write to: parent folders may be links to
-/// anywhere.
-pub(super) struct ReportFile {
-    root: UntrustedDir,
-    path: Utf8PathBuf,
-}
-
-impl ReportFile {
-    /// Removes a report that is part of the work and not of this run.
-    pub(super) fn remove(&self) {
-        // A report that cannot be removed cannot be read either.
-        let _ = self.root.remove(&self.path);
-    }
-
-    /// Reads the report; `None` if there is none.
-    pub(super) fn read(&self) -> Result<Option<Vec<u8>>, String> {
-        match self.root.read(&self.path, MAX_REPORT) {
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(format!("cannot read the report: {error}")),
+/// A new folder for one copy. Earlier commands of the same user cannot know its name and put files
+/// into it.
+fn new_folder(scratch: &Utf8Path, name: &str) -> io::Result<Utf8PathBuf> {
+    for folder in [scratch.parent().unwrap_or(scratch), scratch] {
+        // They may have put something else in the place of the folders above.
+        if folder.symlink_metadata().is_ok_and(|it| !it.is_dir()) {
+            fs_err::remove_file(folder)?;
         }
     }
-}
-
-/// The command with the path of the report in its text. The path is not in the environment, where
-/// every child process could read it.
-fn with_report(argv: &[String], report: &str) -> Vec<String> {
-    if argv.len() == 3 && argv.starts_with(&shell::line("")[..2]) {
-        if !argv[2].contains(REPORT) {
-            return argv.to_vec();
-        }
-        let path = shell_words::quote(report);
-        return shell::line(&format!("{REPORT}={path}\n{}", argv[2]));
-    }
-    let [plain, braced] = [format!("${REPORT}"), format!("${{{REPORT}}}")];
-    let expanded = |word: &String| word.replace(&plain, report).replace(&braced, report);
-    argv.iter().map(expanded).collect()
+    fs_err::create_dir_all(scratch)?;
+    let folder = scratch.join(format!("{name}-{}", uuid::Uuid::now_v7()));
+    fs_err::create_dir(&folder)?;
+    Ok(folder)
 }
 
 /// The mounts of a container for judging.
@@ -555,13 +567,21 @@ fn mounts(setup: &Setup, [copy, home, report, case]: [&Utf8Path; 4]) -> Vec<Moun
 mod tests {
     use super::*;
 
+    #[cfg(unix)]
     #[test]
-    fn report_path_is_in_the_command_text_only() {
-        let words = ["jest", "--outputFile=$PROCTOR_REPORT", "${PROCTOR_REPORT}"];
-        let words = with_report(&words.map(str::to_owned), "/r");
-        assert_eq!(words, ["jest", "--outputFile=/r", "/r"]);
-        let line = with_report(&shell::line("x > \"$PROCTOR_REPORT\""), "/a b");
-        assert_eq!(line[2], "PROCTOR_REPORT='/a b'\nx > \"$PROCTOR_REPORT\"");
-        assert_eq!(with_report(&shell::line("x"), "/r"), shell::line("x"));
+    fn a_copy_has_a_new_folder_if_its_parents_are_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Utf8Path::from_path(dir.path()).unwrap();
+        let scratch = root.join("trial/scratch");
+        let first = new_folder(&scratch, "judge-1").unwrap();
+        assert_ne!(first, new_folder(&scratch, "judge-1").unwrap());
+        fs_err::create_dir(root.join("elsewhere")).unwrap();
+        dir::remove(&scratch).unwrap();
+        std::os::unix::fs::symlink(root.join("elsewhere"), &scratch).unwrap();
+        assert!(new_folder(&scratch, "judge-2").unwrap().is_dir());
+        assert_eq!(fs_err::read_dir(root.join("elsewhere")).unwrap().count(), 0);
+        dir::remove(&root.join("trial")).unwrap();
+        fs_err::write(root.join("trial"), "").unwrap();
+        assert!(new_folder(&scratch, "judge-3").unwrap().is_dir());
     }
 }

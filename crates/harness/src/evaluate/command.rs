@@ -25,7 +25,7 @@ const DEFAULT_TIMEOUT_MS: u64 = 300_000;
 /// `config` of `command`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct CommandEvaluatorAsWritten {
     /// The program and its arguments, or one string for `sh -c`.
     command: CommandLine,
     /// Additional environment variables.
@@ -46,15 +46,18 @@ struct Written {
 
 /// Validated settings.
 #[derive(Clone, Debug)]
-pub(super) struct Settings {
+pub(super) struct CommandEvaluatorSettings {
     argv: Vec<String>,
     timeout: Option<Duration>,
     pub(super) setup: Setup,
 }
 
-impl Settings {
-    pub(super) fn read(spec: &EvaluatorSpec, folder: &Utf8Path) -> Result<Settings, Fault> {
-        let written: Written = spec.config.read()?;
+impl CommandEvaluatorSettings {
+    pub(super) fn read(
+        spec: &EvaluatorSpec,
+        folder: &Utf8Path,
+    ) -> Result<CommandEvaluatorSettings, Fault> {
+        let written: CommandEvaluatorAsWritten = spec.config.read()?;
         let config = &spec.config;
         let argv = program(spec, written.command)?;
         let usual = Protect::tests();
@@ -65,7 +68,7 @@ impl Settings {
             protect: Protect::read(config, written.protect.as_deref(), usual)?,
             ..Setup::default()
         };
-        Ok(Settings {
+        Ok(CommandEvaluatorSettings {
             setup: setup.of_command(&argv),
             argv,
             timeout: timeout(written.timeout_ms),
@@ -73,9 +76,9 @@ impl Settings {
     }
 
     /// The settings for a shell command of a repo task.
-    pub(super) fn of_line(line: &str, timeout: Duration) -> Settings {
+    pub(super) fn of_line(line: &str, timeout: Duration) -> CommandEvaluatorSettings {
         let argv = shell::line(line);
-        Settings {
+        CommandEvaluatorSettings {
             setup: Setup::default().of_command(&argv),
             argv,
             timeout: Some(timeout),
@@ -129,32 +132,63 @@ fn fault(spec: &EvaluatorSpec, key: &str, message: &str) -> Fault {
     Fault::new(span, message)
 }
 
-/// One run of the command.
-struct Judged {
-    end: End,
-    message: String,
-    restored: Vec<String>,
-    tampered: Vec<String>,
-    shell: Option<&'static str>,
+/// One run of a judged command.
+pub(super) struct CommandRun {
+    pub(super) end: End,
+    /// How the command ended.
+    pub(super) message: String,
+    pub(super) restored: Vec<String>,
+    pub(super) tampered: Vec<String>,
+}
+
+impl CommandRun {
+    /// The finding of an evaluator that ran a command.
+    pub(super) fn finding(
+        &self,
+        evidence: &EvidenceDir,
+        status: VerdictStatus,
+        score: Option<f64>,
+        message: String,
+    ) -> Finding {
+        Finding {
+            status,
+            score,
+            message,
+            metrics: Map::from_iter([("exit_code".to_owned(), json!(self.end.code()))]),
+            assertions: None,
+            artifacts: vec![Artifact {
+                kind: "log".to_owned(),
+                path: format!("{}/output.log", evidence.folder),
+                description: "the output of the command".to_owned(),
+            }],
+            restored: self.restored.clone(),
+            tampered: self.tampered.clone(),
+        }
+    }
 }
 
 /// Judges by the end of the command. A command that is not found is the task's fault, unless it is
 /// found in a control tree.
 pub(super) async fn judge(
-    settings: &Settings,
+    settings: &CommandEvaluatorSettings,
     judging: &Judging<'_>,
     evidence: &EvidenceDir,
 ) -> Result<Finding, String> {
     let tree = judging.change.tree.as_str();
-    let mut judged = run(settings, judging, evidence, ("", tree)).await?;
+    let (mut judged, shell) = run(settings, judging, evidence, ("", tree)).await?;
     if let End::NotFound(_) = judged.end {
         let Some(control) = found_with(settings, judging, evidence).await? else {
             return Err(judged.message);
         };
         judged.message = format!("{}; it runs with {control}", judged.message);
     }
-    let mut found = finding(&judged, evidence);
-    if let Some(shell) = judged.shell {
+    let status = if judged.end == End::Exited(0) {
+        VerdictStatus::Passed
+    } else {
+        VerdictStatus::Failed
+    };
+    let mut found = judged.finding(evidence, status, None, judged.message.clone());
+    if let Some(shell) = shell {
         found.metrics.insert("shell".to_owned(), json!(shell));
     }
     Ok(found)
@@ -162,14 +196,16 @@ pub(super) async fn judge(
 
 /// A control tree in which the command is found.
 async fn found_with(
-    settings: &Settings,
+    settings: &CommandEvaluatorSettings,
     judging: &Judging<'_>,
     evidence: &EvidenceDir,
 ) -> Result<Option<&'static str>, String> {
     for control in judging.controls().await {
         let which = (control.name, control.tree.as_str());
         match run(settings, judging, evidence, which).await {
-            Ok(judged) if !matches!(judged.end, End::NotFound(_)) => return Ok(Some(control.what)),
+            Ok((judged, _)) if !matches!(judged.end, End::NotFound(_)) => {
+                return Ok(Some(control.what));
+            }
             Err(problem) if judging.cancel.is_cancelled() => return Err(problem),
             _ => {}
         }
@@ -177,28 +213,29 @@ async fn found_with(
     Ok(None)
 }
 
+/// Runs the command in a clean copy. Returns the shell that ran it as well.
 async fn run(
-    settings: &Settings,
+    settings: &CommandEvaluatorSettings,
     judging: &Judging<'_>,
     evidence: &EvidenceDir,
     which: (&str, &str),
-) -> Result<Judged, String> {
+) -> Result<(CommandRun, Option<&'static str>), String> {
     let mut copy = CleanCopy::open(&settings.setup, judging, evidence, which).await?;
     let restored = copy.filled.restored.clone();
     let judged = if let Err(unbuilt) = copy.make_ready().await? {
-        Judged {
+        let judged = CommandRun {
             end: unbuilt.end,
             message: unbuilt.message,
             restored,
             tampered: Vec::new(),
-            shell: None,
-        }
+        };
+        (judged, None)
     } else {
         let logs = copy.logs.clone();
         let ran = copy.step(&settings.argv, settings.timeout, logs).await?;
         let line = shell_words::join(&settings.argv);
         let end = End::of(&ran, &line)?;
-        Judged {
+        let judged = CommandRun {
             end,
             message: end.in_words(&line, &ran.last_line),
             restored,
@@ -207,30 +244,9 @@ async fn run(
             } else {
                 Vec::new()
             },
-            shell: ran.shell,
-        }
+        };
+        (judged, ran.shell)
     };
     copy.close().await?;
     Ok(judged)
-}
-
-fn finding(judged: &Judged, evidence: &EvidenceDir) -> Finding {
-    Finding {
-        status: if judged.end == End::Exited(0) {
-            VerdictStatus::Passed
-        } else {
-            VerdictStatus::Failed
-        },
-        score: None,
-        message: judged.message.clone(),
-        metrics: Map::from_iter([("exit_code".to_owned(), json!(judged.end.code()))]),
-        assertions: None,
-        artifacts: vec![Artifact {
-            kind: "log".to_owned(),
-            path: format!("{}/output.log", evidence.folder),
-            description: "the output of the command".to_owned(),
-        }],
-        restored: judged.restored.clone(),
-        tampered: judged.tampered.clone(),
-    }
 }

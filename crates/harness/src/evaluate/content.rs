@@ -51,7 +51,7 @@ struct WrittenOutput {
 
 /// Validated settings.
 #[derive(Clone, Debug)]
-pub(super) struct Settings {
+pub(super) struct ContentSettings {
     what: Subject,
     matches: Option<Regex>,
     not_matches: Option<Regex>,
@@ -64,8 +64,8 @@ enum Subject {
     Output,
 }
 
-impl Settings {
-    pub(super) fn read_file(spec: &EvaluatorSpec) -> Result<Settings, Fault> {
+impl ContentSettings {
+    pub(super) fn read_file(spec: &EvaluatorSpec) -> Result<ContentSettings, Fault> {
         let written: WrittenFile = spec.config.read()?;
         let path = Utf8PathBuf::from(&written.path);
         if proctor_record::platform::is_rooted(path.as_str())
@@ -75,7 +75,7 @@ impl Settings {
             return Err(spec.config.fault("path", message));
         }
         let exists = written.exists.unwrap_or(true);
-        let settings = Settings {
+        let settings = ContentSettings {
             what: Subject::File { path, exists },
             matches: pattern(spec, "matches", written.matches)?,
             not_matches: pattern(spec, "not_matches", written.not_matches)?,
@@ -88,9 +88,9 @@ impl Settings {
         Ok(settings)
     }
 
-    pub(super) fn read_output(spec: &EvaluatorSpec) -> Result<Settings, Fault> {
+    pub(super) fn read_output(spec: &EvaluatorSpec) -> Result<ContentSettings, Fault> {
         let written: WrittenOutput = spec.config.read()?;
-        let settings = Settings {
+        let settings = ContentSettings {
             what: Subject::Output,
             matches: pattern(spec, "matches", written.matches)?,
             not_matches: pattern(spec, "not_matches", written.not_matches)?,
@@ -138,7 +138,10 @@ fn place(
     }
 }
 
-pub(super) async fn judge(settings: &Settings, judging: &Judging<'_>) -> Result<Finding, String> {
+pub(super) async fn judge(
+    settings: &ContentSettings,
+    judging: &Judging<'_>,
+) -> Result<Finding, String> {
     let (subject, text) = match &settings.what {
         Subject::File { path, exists } => {
             let text = judging

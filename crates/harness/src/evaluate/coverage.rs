@@ -5,19 +5,16 @@ use std::{collections::BTreeMap, time::Duration};
 
 use camino::Utf8Path;
 use proctor_document::Fault;
-use proctor_record::{
-    record::{Artifact, VerdictStatus},
-    text::counted,
-};
+use proctor_record::{record::VerdictStatus, text::counted};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, json};
+use serde_json::json;
 
 use super::{
     EvidenceDir, Finding, Judging,
     case_files::CaseFiles,
     clean_copy::{CleanCopy, Setup},
-    command,
+    command::{self, CommandRun},
     command_line::CommandLine,
     control::End,
     protect::Protect,
@@ -28,7 +25,7 @@ use crate::config::EvaluatorSpec;
 /// `config` of `coverage`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct CoverageAsWritten {
     /// The command that runs the tests with coverage: words or a shell command.
     command: CommandLine,
     /// The report that it writes, relative to the clean copy. Default: the file in
@@ -54,16 +51,16 @@ struct Written {
 
 /// Validated settings.
 #[derive(Clone, Debug)]
-pub(super) struct Settings {
+pub(super) struct CoverageSettings {
     argv: Vec<String>,
     min: f64,
     timeout: Option<Duration>,
     pub(super) setup: Setup,
 }
 
-impl Settings {
-    pub(super) fn read(spec: &EvaluatorSpec, folder: &Utf8Path) -> Result<Settings, Fault> {
-        let written: Written = spec.config.read()?;
+impl CoverageSettings {
+    pub(super) fn read(spec: &EvaluatorSpec, folder: &Utf8Path) -> Result<CoverageSettings, Fault> {
+        let written: CoverageAsWritten = spec.config.read()?;
         if !(0.0..=1.0).contains(&written.min) {
             return Err(spec.config.fault("min", "`min` must be from 0 to 1"));
         }
@@ -78,7 +75,7 @@ impl Settings {
             protect: Protect::read(&spec.config, written.protect.as_deref(), usual)?,
             ..Setup::default()
         };
-        Ok(Settings {
+        Ok(CoverageSettings {
             setup: setup.of_command(&argv),
             argv,
             min: written.min,
@@ -89,52 +86,34 @@ impl Settings {
 
 /// One run of the command.
 struct Measured {
-    end: End,
-    /// A message about how it ended.
-    ended: String,
+    run: CommandRun,
     /// The measurement, or the reason that there is none.
     coverage: Result<Coverage, String>,
-    restored: Vec<String>,
-    tampered: Vec<String>,
 }
 
 /// Judges the coverage. A missing measurement is the work's fault if its command was ended, or if a
 /// control tree has one.
 pub(super) async fn judge(
-    settings: &Settings,
+    settings: &CoverageSettings,
     judging: &Judging<'_>,
     evidence: &EvidenceDir,
 ) -> Result<Finding, String> {
     let tree = judging.change.tree.as_str();
     let measured = measure(settings, judging, evidence, ("", tree)).await?;
+    let run = &measured.run;
+    let failed = |message| run.finding(evidence, VerdictStatus::Failed, Some(0.0), message);
     let coverage = match &measured.coverage {
         Ok(coverage) => coverage,
-        Err(_) if measured.end.was_ended() => {
-            let message = measured.ended.clone();
-            return Ok(finding(
-                &measured,
-                evidence,
-                VerdictStatus::Failed,
-                (0.0, message),
-            ));
-        }
+        Err(_) if run.end.was_ended() => return Ok(failed(run.message.clone())),
         Err(reason) => {
-            let message = format!("{reason} ({})", measured.ended);
-            let is_better = |other: &Measured| match measured.end {
-                End::NotFound(_) => !matches!(other.end, End::NotFound(_)),
+            let message = format!("{reason} ({})", run.message);
+            let is_better = |other: &Measured| match run.end {
+                End::NotFound(_) => !matches!(other.run.end, End::NotFound(_)),
                 _ => other.coverage.is_ok(),
             };
             return match better_with(settings, judging, evidence, &is_better).await? {
                 None => Err(message),
-                Some(control) => {
-                    let message = format!("{message}; it works with {control}");
-                    Ok(finding(
-                        &measured,
-                        evidence,
-                        VerdictStatus::Failed,
-                        (0.0, message),
-                    ))
-                }
+                Some(control) => Ok(failed(format!("{message}; it works with {control}"))),
             };
         }
     };
@@ -142,7 +121,7 @@ pub(super) async fn judge(
         .lines
         .ratio()
         .ok_or("the report contains no lines")?;
-    let has_passed = measured.end == End::Exited(0);
+    let has_passed = run.end == End::Exited(0);
     let mut message = format!(
         "{:.1} % of {} (wanted: {:.1} %)",
         share * 100.0,
@@ -150,7 +129,7 @@ pub(super) async fn judge(
         settings.min * 100.0
     );
     if !has_passed {
-        message = format!("{message}; {}", measured.ended);
+        message = format!("{message}; {}", run.message);
     }
     let (status, score) = match (has_passed, share >= settings.min) {
         (true, true) => (VerdictStatus::Passed, share),
@@ -158,7 +137,7 @@ pub(super) async fn judge(
         (false, _) => (VerdictStatus::Failed, 0.0),
     };
     let branches = coverage.branches.and_then(super::reports::Share::ratio);
-    let mut found = finding(&measured, evidence, status, (score, message));
+    let mut found = run.finding(evidence, status, Some(score), message);
     found.metrics.insert("lines".to_owned(), json!(share));
     found.metrics.insert("branches".to_owned(), json!(branches));
     Ok(found)
@@ -166,7 +145,7 @@ pub(super) async fn judge(
 
 /// A control tree with a better result than the work.
 async fn better_with(
-    settings: &Settings,
+    settings: &CoverageSettings,
     judging: &Judging<'_>,
     evidence: &EvidenceDir,
     is_better: &(dyn Fn(&Measured) -> bool + Sync),
@@ -183,16 +162,17 @@ async fn better_with(
 }
 
 async fn measure(
-    settings: &Settings,
+    settings: &CoverageSettings,
     judging: &Judging<'_>,
     evidence: &EvidenceDir,
     which: (&str, &str),
 ) -> Result<Measured, String> {
     let mut copy = CleanCopy::open(&settings.setup, judging, evidence, which).await?;
     let report = copy.report_file();
-    report.remove();
     let logs = copy.logs.clone();
-    let ran = copy.step(&settings.argv, settings.timeout, logs).await?;
+    let ran = copy
+        .reporting_step(&settings.argv, settings.timeout, logs)
+        .await?;
     let line = shell_words::join(&settings.argv);
     let end = End::of(&ran, &line)?;
     let written = report.read().and_then(|bytes| {
@@ -208,33 +188,11 @@ async fn measure(
         Vec::new()
     };
     copy.close().await?;
-    Ok(Measured {
+    let run = CommandRun {
         end,
-        ended: end.in_words(&line, &ran.last_line),
-        coverage,
+        message: end.in_words(&line, &ran.last_line),
         restored,
         tampered,
-    })
-}
-
-fn finding(
-    measured: &Measured,
-    evidence: &EvidenceDir,
-    status: VerdictStatus,
-    (score, message): (f64, String),
-) -> Finding {
-    Finding {
-        status,
-        score: Some(score),
-        message,
-        metrics: Map::from_iter([("exit_code".to_owned(), json!(measured.end.code()))]),
-        assertions: None,
-        artifacts: vec![Artifact {
-            kind: "log".to_owned(),
-            path: format!("{}/output.log", evidence.folder),
-            description: "the output of the command".to_owned(),
-        }],
-        restored: measured.restored.clone(),
-        tampered: measured.tampered.clone(),
-    }
+    };
+    Ok(Measured { run, coverage })
 }

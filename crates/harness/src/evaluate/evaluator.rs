@@ -33,16 +33,16 @@ pub struct Evaluator {
 /// All kinds of evaluators.
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
-    GitDiff(git_diff::Settings),
-    Command(Box<command::Settings>),
-    ExpectedDiff(expected_diff::Settings),
-    Tests(Box<tests::Settings>),
-    StaticCheck(Box<static_check::Settings>),
-    Coverage(Box<coverage::Settings>),
-    Content(content::Settings),
-    Trajectory(trajectory::Settings),
+    GitDiff(git_diff::GitDiffSettings),
+    Command(Box<command::CommandEvaluatorSettings>),
+    ExpectedDiff(expected_diff::ExpectedDiffSettings),
+    Tests(Box<tests::TestsSettings>),
+    StaticCheck(Box<static_check::StaticCheckSettings>),
+    Coverage(Box<coverage::CoverageSettings>),
+    Content(content::ContentSettings),
+    Trajectory(trajectory::TrajectorySettings),
     Verifier(Arc<Verifier>),
-    Judge(Box<judge::Settings>),
+    Judge(Box<judge::JudgeSettings>),
 }
 
 /// The names of all evaluators, with descriptions.
@@ -104,20 +104,22 @@ impl Evaluator {
     /// Reads one entry of `evaluators`.
     pub fn configure(spec: &EvaluatorSpec, folder: &Utf8Path) -> Result<Evaluator, Fault> {
         let kind = match spec.name.as_str() {
-            "git-diff" => Kind::GitDiff(git_diff::Settings::read(&spec.config)?),
-            "command" => Kind::Command(Box::new(command::Settings::read(spec, folder)?)),
-            "expected-diff" => Kind::ExpectedDiff(expected_diff::Settings::read(spec)?),
-            "tests" => Kind::Tests(Box::new(tests::Settings::read(spec, folder)?)),
-            "lint" | "build" | "typecheck" => {
-                Kind::StaticCheck(Box::new(static_check::Settings::read(spec, folder)?))
-            }
-            "coverage" => Kind::Coverage(Box::new(coverage::Settings::read(spec, folder)?)),
-            "file" => Kind::Content(content::Settings::read_file(spec)?),
-            "output" => Kind::Content(content::Settings::read_output(spec)?),
-            "trajectory" => Kind::Trajectory(trajectory::Settings::read(spec)?),
+            "git-diff" => Kind::GitDiff(git_diff::GitDiffSettings::read(&spec.config)?),
+            "command" => Kind::Command(Box::new(command::CommandEvaluatorSettings::read(
+                spec, folder,
+            )?)),
+            "expected-diff" => Kind::ExpectedDiff(expected_diff::ExpectedDiffSettings::read(spec)?),
+            "tests" => Kind::Tests(Box::new(tests::TestsSettings::read(spec, folder)?)),
+            "lint" | "build" | "typecheck" => Kind::StaticCheck(Box::new(
+                static_check::StaticCheckSettings::read(spec, folder)?,
+            )),
+            "coverage" => Kind::Coverage(Box::new(coverage::CoverageSettings::read(spec, folder)?)),
+            "file" => Kind::Content(content::ContentSettings::read_file(spec)?),
+            "output" => Kind::Content(content::ContentSettings::read_output(spec)?),
+            "trajectory" => Kind::Trajectory(trajectory::TrajectorySettings::read(spec)?),
             name if judge::rule_of(name).is_some() => {
                 let rule = judge::rule_of(name).unwrap_or(judge::Rule::Every);
-                Kind::Judge(Box::new(judge::Settings::read(spec, folder, rule)?))
+                Kind::Judge(Box::new(judge::JudgeSettings::read(spec, folder, rule)?))
             }
             _ => return Err(spec.unknown(&EVALUATORS.map(|(name, _)| name))),
         };
@@ -157,25 +159,29 @@ impl Evaluator {
     pub(crate) fn of_repo_command(name: &str, command: &RepoCommand<'_>) -> Evaluator {
         let kind = match &command.judges_by {
             JudgesBy::ExitCode => {
-                let mut settings = command::Settings::of_line(command.line, command.timeout);
+                let mut settings =
+                    command::CommandEvaluatorSettings::of_line(command.line, command.timeout);
                 command.set_up(&mut settings.setup);
                 Kind::Command(Box::new(settings))
             }
             JudgesBy::NewFindings => {
-                let mut settings = static_check::Settings::of_line(command.line, command.timeout);
+                let mut settings =
+                    static_check::StaticCheckSettings::of_line(command.line, command.timeout);
                 command.set_up(&mut settings.setup);
                 Kind::StaticCheck(Box::new(settings))
             }
             JudgesBy::Tests(protect) => {
                 let unread = tests::Unread::ExitCode;
-                let mut settings = tests::Settings::of_line(command.line, command.timeout, unread);
+                let mut settings =
+                    tests::TestsSettings::of_line(command.line, command.timeout, unread);
                 command.set_up(&mut settings.setup);
                 settings.setup.protect = protect.clone();
                 Kind::Tests(Box::new(settings))
             }
             JudgesBy::OwnTests => {
                 let unread = tests::Unread::ExitCodeOfOwnTests;
-                let mut settings = tests::Settings::of_line(command.line, command.timeout, unread);
+                let mut settings =
+                    tests::TestsSettings::of_line(command.line, command.timeout, unread);
                 command.set_up(&mut settings.setup);
                 Kind::Tests(Box::new(settings))
             }

@@ -23,7 +23,7 @@ const REPORT_FILE: &str = "expected-diff-report.json";
 /// `config` of `expected-diff`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-struct Written {
+struct ExpectedDiffAsWritten {
     /// The minimum similarity, from 0 to 1. Default 0.8.
     #[schemars(range(min = 0.0, max = 1.0))]
     threshold: f64,
@@ -31,9 +31,9 @@ struct Written {
     ignore: Vec<String>,
 }
 
-impl Default for Written {
-    fn default() -> Written {
-        Written {
+impl Default for ExpectedDiffAsWritten {
+    fn default() -> ExpectedDiffAsWritten {
+        ExpectedDiffAsWritten {
             threshold: 0.8,
             ignore: Vec::new(),
         }
@@ -42,14 +42,14 @@ impl Default for Written {
 
 /// Validated settings.
 #[derive(Clone, Debug)]
-pub(super) struct Settings {
+pub(super) struct ExpectedDiffSettings {
     threshold: f64,
     ignore: GlobSet,
 }
 
-impl Settings {
-    pub(super) fn read(spec: &EvaluatorSpec) -> Result<Settings, Fault> {
-        let written: Written = spec.config.read()?;
+impl ExpectedDiffSettings {
+    pub(super) fn read(spec: &EvaluatorSpec) -> Result<ExpectedDiffSettings, Fault> {
+        let written: ExpectedDiffAsWritten = spec.config.read()?;
         if !(0.0..=1.0).contains(&written.threshold) {
             let message = "`threshold` must be from 0 to 1";
             return Err(spec.config.fault("threshold", message));
@@ -65,7 +65,7 @@ impl Settings {
         let ignore = ignore
             .build()
             .map_err(|error| spec.config.fault("ignore", error.to_string()))?;
-        Ok(Settings {
+        Ok(ExpectedDiffSettings {
             threshold: written.threshold,
             ignore,
         })
@@ -73,7 +73,7 @@ impl Settings {
 }
 
 pub(super) async fn judge(
-    settings: &Settings,
+    settings: &ExpectedDiffSettings,
     judging: &Judging<'_>,
     evidence: &EvidenceDir,
 ) -> Result<Finding, String> {

@@ -17,7 +17,7 @@ use crate::workspace::{Change, FileChange};
 /// `config` of `git-diff`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Settings {
+pub(super) struct GitDiffSettings {
     /// The commit to compare with, instead of the one that the agent started from.
     base_commit: Option<String>,
     /// The conditions.
@@ -67,9 +67,9 @@ const ASSERTIONS: [&str; 7] = [
     "max_change_entropy",
 ];
 
-impl Settings {
+impl GitDiffSettings {
     /// Reads `config`.
-    pub(super) fn read(config: &Node) -> Result<Settings, Fault> {
+    pub(super) fn read(config: &Node) -> Result<GitDiffSettings, Fault> {
         let mut config = config.clone();
         let direct = ASSERTIONS.iter().filter_map(|key| config.remove(key));
         let direct: Vec<_> = direct.collect();
@@ -152,7 +152,10 @@ fn lines_of(file: &FileChange) -> u64 {
     file.added.unwrap_or(0) + file.removed.unwrap_or(0)
 }
 
-pub(super) async fn judge(settings: &Settings, judging: &Judging<'_>) -> Result<Finding, String> {
+pub(super) async fn judge(
+    settings: &GitDiffSettings,
+    judging: &Judging<'_>,
+) -> Result<Finding, String> {
     let other_base;
     let (base, files) = match &settings.base_commit {
         None => (
@@ -358,9 +361,9 @@ mod tests {
         assert_eq!(violations(&over, size).len(), 6);
     }
 
-    fn settings(yaml: &str) -> Result<Settings, String> {
+    fn settings(yaml: &str) -> Result<GitDiffSettings, String> {
         let config = proctor_document::Format::Yaml.parse(yaml).unwrap();
-        Settings::read(&config).map_err(|fault| fault.message)
+        GitDiffSettings::read(&config).map_err(|fault| fault.message)
     }
 
     #[test]

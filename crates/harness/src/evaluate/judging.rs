@@ -2,6 +2,8 @@
 
 use std::{
     error::Error,
+    io,
+    path::Path,
     pin::Pin,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -11,7 +13,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use proctor_agents::agent::{Adapter, Agent, PromptSource};
 use proctor_record::{fs::dir, record::Record, usage::Usage};
 use proctor_sandbox::{
-    Access, ExecEnv, ExecEnvSpec, Mount, Privileges, Sandbox, docker::Network, host::Host,
+    Access, ExecEnv, ExecEnvSpec, Mount, Privileges, Sandbox, docker::ContainerNetwork, host::Host,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -129,7 +131,7 @@ impl Judging<'_> {
         &self,
         mounts: Vec<Mount>,
         image: Option<&str>,
-        network: Network,
+        network: ContainerNetwork,
         filled: impl Future<Output = Result<(), String>>,
     ) -> Result<ExecEnv, String> {
         let (Sandbox::Docker(docker), ExecEnv::Docker(agents)) = (self.sandbox, self.exec_env)
@@ -146,7 +148,7 @@ impl Judging<'_> {
         let written: Vec<_> = written.map(|mount| mount.host.clone()).collect();
         let filled = Box::pin(async {
             filled.await?;
-            self.hand_over(&written)
+            self.hand_over(&written, dir::give)
         });
         let image = match image {
             Some(name) => docker
@@ -177,11 +179,15 @@ impl Judging<'_> {
         Ok(ExecEnv::Docker(Box::new(exec_env)))
     }
 
-    /// Changes the owner of folders to the judging user.
-    fn hand_over(&self, folders: &[Utf8PathBuf]) -> Result<(), String> {
-        for folder in folders.iter().filter(|_| self.host.is_root) {
-            dir::give(folder.as_std_path(), JUDGE)
-                .map_err(|error| format!("cannot change the owner of {folder}: {error}"))?;
+    /// Changes the owner of paths to the judging user: with `give` their content, too, or not.
+    pub(super) fn hand_over(
+        &self,
+        paths: &[Utf8PathBuf],
+        give: fn(&Path, u32) -> io::Result<()>,
+    ) -> Result<(), String> {
+        for path in paths.iter().filter(|_| self.host.is_root) {
+            give(path.as_std_path(), JUDGE)
+                .map_err(|error| format!("cannot change the owner of {path}: {error}"))?;
         }
         Ok(())
     }

@@ -19,6 +19,7 @@ mod judge;
 mod judging;
 mod ownership;
 mod protect;
+mod report_file;
 pub mod reports;
 pub mod reward;
 mod seal;

@@ -19,6 +19,32 @@ impl Evaluator {
         }
     }
 
+    /// Why a file must be the task's: it is protected, or a hidden test.
+    pub(crate) fn claims(&self, path: &str) -> Option<&'static str> {
+        let setup = self.setup()?;
+        let is_hidden = match &setup.hidden {
+            clean_copy::Hidden::Folder(folder) => folder.join(path).exists(),
+            clean_copy::Hidden::None | clean_copy::Hidden::Revision(_) => false,
+        };
+        if is_hidden {
+            return Some("a hidden test");
+        }
+        setup.protect.claims(path).then_some("a protected path")
+    }
+
+    /// The revision with hidden tests.
+    pub(crate) fn hidden_revision(&self) -> Option<&str> {
+        match &self.setup()?.hidden {
+            clean_copy::Hidden::Revision(revision) => Some(revision),
+            clean_copy::Hidden::None | clean_copy::Hidden::Folder(_) => None,
+        }
+    }
+
+    /// Whether it compares the work with the reference solution.
+    pub(crate) fn needs_reference(&self) -> bool {
+        matches!(self.kind, Kind::ExpectedDiff(_)) || self.asks_for_sentinels()
+    }
+
     /// Applies the task's `solution_paths`.
     pub(crate) fn confined_to(mut self, solution: Option<&GlobSet>) -> Evaluator {
         let setup = match &mut self.kind {

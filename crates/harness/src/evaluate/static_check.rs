@@ -9,13 +9,13 @@ use proctor_record::record::{self, Artifact, VerdictStatus};
 use proctor_sandbox::shell;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, json};
+use serde_json::json;
 
 use super::{
     EvidenceDir, Finding as Found, Judging,
     case_files::CaseFiles,
     clean_copy::{CleanCopy, Setup},
-    command,
+    command::{self, CommandRun},
     command_line::CommandLine,
     control::End,
     protect::Protect,
@@ -30,7 +30,7 @@ const FINDINGS: &str = "new-findings.json";
 /// `config` of `lint`, `build` and `typecheck`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct StaticCheckAsWritten {
     /// The command: words or a shell command. It writes its report (SARIF, `ESLint`'s or cargo's
     /// JSON) to the file in `PROCTOR_REPORT`; otherwise its output is read.
     command: CommandLine,
@@ -65,7 +65,7 @@ enum Level {
 
 /// Validated settings.
 #[derive(Clone, Debug)]
-pub(super) struct Settings {
+pub(super) struct StaticCheckSettings {
     argv: Vec<String>,
     level: Severity,
     max_new: usize,
@@ -73,9 +73,12 @@ pub(super) struct Settings {
     pub(super) setup: Setup,
 }
 
-impl Settings {
-    pub(super) fn read(spec: &EvaluatorSpec, folder: &Utf8Path) -> Result<Settings, Fault> {
-        let written: Written = spec.config.read()?;
+impl StaticCheckSettings {
+    pub(super) fn read(
+        spec: &EvaluatorSpec,
+        folder: &Utf8Path,
+    ) -> Result<StaticCheckSettings, Fault> {
+        let written: StaticCheckAsWritten = spec.config.read()?;
         let usual = Protect::linters();
         let protect = Protect::read(&spec.config, written.protect.as_deref(), usual)?;
         let argv = command::program(spec, written.command)?;
@@ -86,7 +89,7 @@ impl Settings {
             protect,
             ..Setup::default()
         };
-        Ok(Settings {
+        Ok(StaticCheckSettings {
             setup: setup.of_command(&argv),
             argv,
             level: match written.level.unwrap_or(Level::Warning) {
@@ -100,13 +103,13 @@ impl Settings {
     }
 
     /// The settings for a shell command of a repo task.
-    pub(super) fn of_line(line: &str, timeout: Duration) -> Settings {
+    pub(super) fn of_line(line: &str, timeout: Duration) -> StaticCheckSettings {
         let argv = shell::line(line);
         let setup = Setup {
             protect: Protect::linters(),
             ..Setup::default()
         };
-        Settings {
+        StaticCheckSettings {
             setup: setup.of_command(&argv),
             argv,
             level: Severity::Warning,
@@ -118,35 +121,31 @@ impl Settings {
 
 /// The findings for one tree.
 struct Said {
-    end: End,
-    /// A message about how the command ended.
-    message: String,
+    run: CommandRun,
     /// The findings of a valid report.
     findings: Option<Findings>,
-    restored: Vec<String>,
-    tampered: Vec<String>,
 }
 
 pub(super) async fn judge(
-    settings: &Settings,
+    settings: &StaticCheckSettings,
     judging: &Judging<'_>,
     evidence: &EvidenceDir,
 ) -> Result<Found, String> {
     let tree = judging.change.tree.as_str();
     let said = ask(settings, judging, evidence, ("", tree)).await?;
-    if said.findings.is_none() && said.end == End::Exited(0) {
-        let message = said.message.clone();
-        return Ok(found(evidence, &said, VerdictStatus::Passed, message));
+    let run = &said.run;
+    let by_end = |status| run.finding(evidence, status, None, run.message.clone());
+    if said.findings.is_none() && run.end == End::Exited(0) {
+        return Ok(by_end(VerdictStatus::Passed));
     }
-    let is_cut_short = matches!(said.end, End::TimedOut | End::Killed(_));
-    if is_cut_short || (said.findings.is_none() && said.end.was_ended()) {
-        let message = said.message.clone();
-        return Ok(found(evidence, &said, VerdictStatus::Failed, message));
+    let is_cut_short = matches!(run.end, End::TimedOut | End::Killed(_));
+    if is_cut_short || (said.findings.is_none() && run.end.was_ended()) {
+        return Ok(by_end(VerdictStatus::Failed));
     }
     let base = judging.workspace.base_tree.as_str();
     let base = ask(settings, judging, evidence, ("-base", base)).await?;
     let (Some(now), Some(before)) = (&said.findings, &base.findings) else {
-        return by_exit_code(evidence, &said, &base);
+        return by_exit_code(evidence, run, &base.run);
     };
     let new = now.new_since(before);
     let bad: Vec<_> = new.iter().filter(|it| it.level >= settings.level).collect();
@@ -168,7 +167,7 @@ pub(super) async fn judge(
         before.at_least(settings.level),
         now.at_least(settings.level),
     );
-    let mut found = found(evidence, &said, status, message);
+    let mut found = run.finding(evidence, status, None, message);
     let counts = json!({
         "new": bad.len(),
         "before": before.at_least(settings.level),
@@ -184,41 +183,28 @@ pub(super) async fn judge(
 }
 
 /// The verdict without a report: the command fails now and did not before.
-fn by_exit_code(evidence: &EvidenceDir, said: &Said, base: &Said) -> Result<Found, String> {
-    let message = said.message.clone();
-    match (said.end, base.end) {
-        (End::Exited(0), _) => Ok(found(evidence, said, VerdictStatus::Passed, message)),
-        (_, End::Exited(0)) => Ok(found(evidence, said, VerdictStatus::Failed, message)),
-        // The work removed a file that the command needs.
-        (End::NotFound(_), End::Exited(_)) => {
-            Ok(found(evidence, said, VerdictStatus::Failed, message))
+fn by_exit_code(
+    evidence: &EvidenceDir,
+    run: &CommandRun,
+    base: &CommandRun,
+) -> Result<Found, String> {
+    let message = run.message.clone();
+    let status = match (run.end, base.end) {
+        (End::Exited(0), _) => VerdictStatus::Passed,
+        // The command also fails if the work removed a file that it needs.
+        (_, End::Exited(0)) | (End::NotFound(_), End::Exited(_)) => VerdictStatus::Failed,
+        (End::NotFound(_), _) => return Err(message),
+        _ => {
+            return Err(format!(
+                "{message}; it also fails without the agent's change, and there is no report to compare"
+            ));
         }
-        (End::NotFound(_), _) => Err(message),
-        _ => Err(format!(
-            "{message}; it also fails without the agent's change, and there is no report to compare"
-        )),
-    }
-}
-
-fn found(evidence: &EvidenceDir, said: &Said, status: VerdictStatus, message: String) -> Found {
-    Found {
-        status,
-        score: None,
-        message,
-        metrics: Map::from_iter([("exit_code".to_owned(), json!(said.end.code()))]),
-        assertions: None,
-        artifacts: vec![Artifact {
-            kind: "log".to_owned(),
-            path: format!("{}/output.log", evidence.folder),
-            description: "the output of the command".to_owned(),
-        }],
-        restored: said.restored.clone(),
-        tampered: said.tampered.clone(),
-    }
+    };
+    Ok(run.finding(evidence, status, None, message))
 }
 
 async fn ask(
-    settings: &Settings,
+    settings: &StaticCheckSettings,
     judging: &Judging<'_>,
     evidence: &EvidenceDir,
     which: (&str, &str),
@@ -227,17 +213,20 @@ async fn ask(
     let restored = copy.filled.restored.clone();
     if let Err(unbuilt) = copy.make_ready().await? {
         copy.close().await?;
-        return Ok(Said {
+        let run = CommandRun {
             end: unbuilt.end,
             message: unbuilt.message,
-            findings: None,
             restored,
             tampered: Vec::new(),
+        };
+        return Ok(Said {
+            run,
+            findings: None,
         });
     }
     let logs = copy.logs.clone();
     let ran = copy
-        .step(&settings.argv, settings.timeout, logs.clone())
+        .reporting_step(&settings.argv, settings.timeout, logs.clone())
         .await?;
     let line = shell_words::join(&settings.argv);
     let end = End::of(&ran, &line)?;
@@ -255,11 +244,11 @@ async fn ask(
     };
     let tampered = copy.tampered(&settings.argv, settings.timeout).await?;
     copy.close().await?;
-    Ok(Said {
+    let run = CommandRun {
         end,
         message: end.in_words(&line, &ran.last_line),
-        findings,
         restored,
         tampered,
-    })
+    };
+    Ok(Said { run, findings })
 }

@@ -18,7 +18,7 @@ use crate::config::EvaluatorSpec;
 /// `config` of `trajectory`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-struct Written {
+struct TrajectoryAsWritten {
     /// The maximum number of turns.
     max_turns: Option<u64>,
     /// The most tokens: input plus output, without cached input.
@@ -41,15 +41,15 @@ struct Written {
 
 /// Validated settings.
 #[derive(Clone, Debug)]
-pub(super) struct Settings {
-    written: Written,
+pub(super) struct TrajectorySettings {
+    written: TrajectoryAsWritten,
     forbidden: Vec<Regex>,
     required: Vec<Regex>,
 }
 
-impl Settings {
-    pub(super) fn read(spec: &EvaluatorSpec) -> Result<Settings, Fault> {
-        let written: Written = spec.config.read()?;
+impl TrajectorySettings {
+    pub(super) fn read(spec: &EvaluatorSpec) -> Result<TrajectorySettings, Fault> {
+        let written: TrajectoryAsWritten = spec.config.read()?;
         let all = |key: &str, patterns: &[String]| -> Result<Vec<Regex>, Fault> {
             let read = |text: &String| {
                 Regex::new(text).map_err(|error| {
@@ -74,7 +74,7 @@ impl Settings {
             let fault = Fault::new(spec.span, "`trajectory` has no condition");
             return Err(fault.with_hint("add a limit, tools or commands"));
         }
-        Ok(Settings {
+        Ok(TrajectorySettings {
             forbidden: all("forbidden_commands", &written.forbidden_commands)?,
             required: all("required_commands", &written.required_commands)?,
             written,
@@ -82,7 +82,10 @@ impl Settings {
     }
 }
 
-pub(super) fn judge(settings: &Settings, judging: &Judging<'_>) -> Result<Finding, String> {
+pub(super) fn judge(
+    settings: &TrajectorySettings,
+    judging: &Judging<'_>,
+) -> Result<Finding, String> {
     let log = read_log(judging)?;
     // The log has the agent's own figures, which the agent could understate.
     let usage = judging.usage.or(log.account.usage.as_ref());
@@ -130,7 +133,11 @@ pub(super) fn judge(settings: &Settings, judging: &Judging<'_>) -> Result<Findin
 }
 
 /// Exceeded limits. An unknown figure cannot be compared with a limit.
-fn limits(written: &Written, log: &Document, usage: Option<&Usage>) -> Result<Vec<String>, String> {
+fn limits(
+    written: &TrajectoryAsWritten,
+    log: &Document,
+    usage: Option<&Usage>,
+) -> Result<Vec<String>, String> {
     let usage = usage.map(|usage| &usage.total);
     let cost = usage.and_then(|total| total.cost_usd);
     let checks = [

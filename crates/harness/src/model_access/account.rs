@@ -1,7 +1,8 @@
 //! The gateway's account of a trial: converts the ledger of its key for the record.
 
 use proctor_gateway::{
-    Call, CallEnd, Kind, Ledger, ModelContext, NanoUsd, RecordingReport, Tokens, Totals,
+    Call, CallEnd, Kind, Ledger, ModelContext, NanoUsd, Observation, RecordingReport, Tokens,
+    Totals,
 };
 use proctor_record::{
     record::{GatewayRecord, MOST_DIFFERENCES, ReplayRecord, SideCall},
@@ -22,6 +23,8 @@ pub struct KeyAccount {
     pub(crate) context: Option<ModelContext>,
     /// The last call, if it failed.
     pub(crate) last_failure: Option<FailedCall>,
+    /// What was seen of each watched item.
+    pub(crate) watched: Vec<Observation>,
 }
 
 impl KeyAccount {
@@ -30,6 +33,7 @@ impl KeyAccount {
             record: record_of(ledger),
             context: ledger.context.clone(),
             last_failure: failed_call::failed(ledger),
+            watched: ledger.watched.clone(),
         }
     }
 }
@@ -157,7 +161,7 @@ fn figures(totals: &Totals) -> Figures {
 /// The upper bound of the cost, if calls were interrupted.
 fn at_most(totals: &Totals) -> Option<Usd> {
     let most = totals.cost_at_most().filter(|_| totals.calls_cut > 0)?;
-    Usd::from_dollars(most.0 as f64 / 1e9)
+    Some(Usd::from_nanos(most.0))
 }
 
 /// Converts tokens and their cost.
@@ -168,7 +172,7 @@ fn counted(tokens: Tokens, cost: Option<NanoUsd>) -> Figures {
         total_tokens: Some(tokens.input.saturating_add(tokens.output)),
         cache_read_tokens: Some(tokens.cache_read),
         cache_creation_tokens: Some(tokens.cache_write_5m.saturating_add(tokens.cache_write_1h)),
-        cost_usd: cost.and_then(|cost| Usd::from_dollars(cost.0 as f64 / 1e9)),
+        cost_usd: cost.map(|cost| Usd::from_nanos(cost.0)),
     }
 }
 

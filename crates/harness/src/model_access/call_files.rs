@@ -1,25 +1,24 @@
 //! The files with the gateway's account of the calls of each trial.
 
 use camino::{Utf8Path, Utf8PathBuf};
-use proctor_gateway::NanoUsd;
-use proctor_record::record::StoreError;
+use proctor_record::{record::StoreError, usage::Usd};
 
 /// The file with one line for each call.
 pub(crate) const CALLS_FILE: &str = "calls.ndjson";
 
 /// The known cost of the calls in the logs below a directory: those of the agent, of earlier
 /// iterations and of judges.
-pub(crate) fn spent_usd_in(folder: &Utf8Path) -> f64 {
+pub(crate) fn spent_in(folder: &Utf8Path) -> Usd {
     #[derive(serde::Deserialize)]
     struct Spent {
-        cost_nano_usd: Option<NanoUsd>,
+        cost_nano_usd: Option<i64>,
         /// Set for an interrupted call: budgets count its maximum cost.
-        at_most_nano_usd: Option<NanoUsd>,
+        at_most_nano_usd: Option<i64>,
     }
     let known = calls_below::<Spent>(folder)
         .into_iter()
         .filter_map(|call| call.at_most_nano_usd.or(call.cost_nano_usd));
-    known.fold(NanoUsd::default(), NanoUsd::plus).0 as f64 / 1e9
+    known.map(Usd::from_nanos).sum()
 }
 
 /// The calls in the logs below a directory. Files in workspaces belong to agents and are skipped.

@@ -11,7 +11,7 @@ mod reconcile;
 pub mod standalone;
 
 pub use self::account::{KeyAccount, compare};
-pub(crate) use self::call_files::{CALLS_FILE, calls_below, copy_calls, spent_usd_in};
+pub(crate) use self::call_files::{CALLS_FILE, calls_below, copy_calls, spent_in};
 pub(crate) use self::models::{ListenOptions, relay};
 pub use self::models::{Models, Needs, PORT_INSIDE, SOCKET, TrialModels, sockets};
 pub(crate) use self::nodes::{CoordinatorGateway, is_provider_key, stand_in_for_keys};

@@ -7,10 +7,10 @@ use proctor_agents::agent::Endpoint;
 use proctor_gateway::{
     Budget, Certificate, Gateway, GatewayConfig, GatewayError, KeySpec, Limits, NanoUsd,
     NumberSetting, OnMiss, Pace, Pages, PortGuard, Provider, RecordingSpec, RequestPolicy, Secret,
-    ServerTools, SocketGuard, Upstream, VirtualKey,
+    ServerTools, SocketGuard, Upstream, VirtualKey, Watch,
 };
 use proctor_process::Relay;
-use proctor_record::record::GatewayPlace;
+use proctor_record::{record::GatewayPlace, usage::Usd};
 use tokio_util::sync::CancellationToken;
 
 use super::{CALLS_FILE, KeyAccount, PROVIDERS, account::replayed, prices};
@@ -89,6 +89,8 @@ pub struct Needs<'a> {
     pub passed_keys: Vec<String>,
     /// Whether its network is closed: tools that run at the provider would bypass it.
     pub is_sealed: bool,
+    /// Texts, skills and tools to look for in requests.
+    pub watch: Vec<Watch>,
 }
 
 /// The address of a gateway, and whether it has status pages.
@@ -160,7 +162,7 @@ impl Models {
             ..GatewayConfig::default()
         })?;
         let run_limit = settings.run_budget_usd.map(|usd| Limits {
-            usd: Some(NanoUsd::from_usd(usd)),
+            usd: Some(nano_usd(usd)),
             ..Limits::default()
         });
         Ok(Models {
@@ -255,6 +257,7 @@ impl Models {
         if needs.is_sealed && self.settings.server_tools.is_none() {
             spec.policy.server_tools = ServerTools::Refuse;
         }
+        spec.watch = needs.watch;
         spec.aliases = needs.passed_keys.into_iter().map(Secret::new).collect();
         spec
     }
@@ -316,10 +319,15 @@ impl Models {
     }
 }
 
+/// An amount as the gateway has it.
+fn nano_usd(amount: Usd) -> NanoUsd {
+    NanoUsd(amount.nanos())
+}
+
 /// The budget of one trial.
 fn limits(settings: &GatewaySettings) -> Limits {
     Limits {
-        usd: settings.budget_usd.map(NanoUsd::from_usd),
+        usd: settings.budget_usd.map(nano_usd),
         tokens: settings.budget_tokens,
         calls: settings.budget_calls,
     }
@@ -380,6 +388,7 @@ mod tests {
                 budget: None,
                 passed_keys: Vec::new(),
                 is_sealed,
+                watch: Vec::new(),
             });
             assert_eq!(spec.policy.server_tools, expected);
         }
@@ -398,6 +407,7 @@ mod tests {
             budget: None,
             passed_keys: Vec::new(),
             is_sealed: false,
+            watch: Vec::new(),
         });
         let opened = opened.unwrap();
         let key = opened.key.clone();

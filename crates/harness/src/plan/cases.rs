@@ -79,6 +79,8 @@ impl TrialPlan {
                 policy: Policy::default(),
                 number: 1,
                 gateway: gateway.cloned(),
+                treatment: Arc::default(),
+                variant_of: None,
                 section: Arc::new(section),
                 definitions: None,
             })

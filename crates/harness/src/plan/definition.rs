@@ -28,7 +28,7 @@ const OF_THE_TASK: [&str; 2] = ["prompt", "prompt_file"];
 /// A larger file is known by its size.
 const LARGEST_FILE: u64 = 64 << 20;
 /// The text that stands in the place of a secret.
-const SECRET: &str = "<secret>";
+pub(super) const SECRET: &str = "<secret>";
 
 /// The definitions of a trial.
 #[derive(Clone, Debug)]

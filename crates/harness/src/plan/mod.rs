@@ -3,17 +3,23 @@
 mod cases;
 mod definition;
 mod entries;
+mod experiment;
 mod filter;
 mod policy;
 mod run_plan;
 mod suite;
+mod treatment;
+mod vary;
 
 pub(crate) use self::definition::of_task as define_task;
+pub(crate) use self::treatment::claimed;
 pub use self::{
     cases::CaseOptions,
     definition::TrialDefinitions,
+    experiment::ExperimentPlan,
     filter::{Filter, NoMatch},
     policy::{Contender, Policy, Retry},
     run_plan::{Input, RunPlan, SameName, TrialPlan, auto_order},
     suite::{ResolvedSuite, load_kept_suite, load_suite, resolve_suite, suite_of_folders},
+    treatment::PlannedTreatment,
 };

@@ -17,8 +17,9 @@ use proctor_sandbox::{SandboxKind, host::Host, packages::Package};
 use serde_json::Value;
 
 use super::{
-    ResolvedSuite, TrialDefinitions, definition,
+    ExperimentPlan, PlannedTreatment, ResolvedSuite, TrialDefinitions, definition,
     policy::{Contender, Policy},
+    treatment, vary,
 };
 use crate::{
     config::{AgentSpec, AgentType, Execution, Executor, GatewaySettings, Source, SuiteAgent},
@@ -45,6 +46,10 @@ pub struct TrialPlan {
     pub number: u32,
     /// The gateway settings of its test case; those of a suite belong to the whole run.
     pub gateway: Option<GatewaySettings>,
+    /// What the agent gets besides its section.
+    pub treatment: Arc<PlannedTreatment>,
+    /// The agent that it is a variant of.
+    pub variant_of: Option<String>,
     /// The agent's section, for its definition.
     pub(crate) section: Arc<Value>,
     /// The definitions of its agent, its task and its evaluators; `None` for judges.
@@ -91,6 +96,8 @@ impl TrialPlan {
             policy: Policy::default(),
             number: 1,
             gateway: None,
+            treatment: Arc::default(),
+            variant_of: None,
             section: Arc::new(definition::of_kind(adapter)),
             definitions: None,
         }
@@ -185,6 +192,11 @@ pub struct RunPlan {
     pub seed: u64,
     /// The input files of the plan.
     pub input: Input,
+    /// What the run is to find out.
+    pub experiment: Option<ExperimentPlan>,
+    /// The number of trials up to each analysis of the experiment. Without one, all trials are one
+    /// stage.
+    pub stages: Vec<usize>,
 }
 
 /// The input files of a plan.
@@ -231,10 +243,13 @@ impl RunPlan {
             }
         }
         definition::define(&mut cases, execution, host);
+        let trials = rounds(cases, trials, seed);
         Ok(RunPlan {
-            trials: rounds(cases, trials, seed),
+            stages: vec![trials.len()],
+            trials,
             seed: seed.unwrap_or(0),
             input: Input::Cases,
+            experiment: None,
         })
     }
 
@@ -272,13 +287,27 @@ impl RunPlan {
                 }
             }
         }
+        let experiment = suite.experiment.as_ref();
+        let experiment = experiment.map(|it| ExperimentPlan::of(it, suite, seed));
+        let experiment = experiment.transpose().unwrap_or_else(|error| {
+            errors.push(error);
+            None
+        });
         if !errors.is_empty() {
             return Err(errors);
         }
         read_sections(&mut pairs, suite, host);
         definition::define(&mut pairs, &suite.execution, host);
+        vary::check(suite, &pairs).map_err(|error| vec![error])?;
+        let mut trials = rounds(pairs, suite.trials, Some(seed));
+        let stages = match &experiment {
+            Some(experiment) => experiment.arrange(&mut trials),
+            None => vec![trials.len()],
+        };
         Ok(RunPlan {
-            trials: rounds(pairs, suite.trials, Some(seed)),
+            trials,
+            stages,
+            experiment,
             seed,
             input: Input::Suite {
                 file: suite.source.path().to_owned(),
@@ -298,7 +327,9 @@ fn read_sections(pairs: &mut [TrialPlan], suite: &ResolvedSuite, host: &Host) {
         };
         let read = || {
             let contender = (pair.adapter, pair.agent.as_ref());
-            definition::of_section(&agent.spec, contender, &suite.folder, host).into()
+            let mut section = definition::of_section(&agent.spec, contender, &suite.folder, host);
+            treatment::define(&agent.treatment, host, &mut section);
+            section.into()
         };
         let section = sections.entry(pair.name.clone()).or_insert_with(read);
         pair.section = Arc::clone(section);
@@ -381,8 +412,12 @@ fn pair(
         means.check(made.agent.as_ref(), spec, &suite.source)?;
         Ok(made)
     })?;
+    let planned = (adapter, agent.as_ref());
+    let treatment = treatment::plan(contender, planned, task, &suite.source)?;
     Ok(TrialPlan {
         name: contender.name.clone(),
+        treatment: Arc::new(treatment),
+        variant_of: contender.variant_of.clone(),
         package: package(&contender.spec, adapter, &suite.source)?,
         policy,
         ..TrialPlan::of(Arc::clone(task), adapter, agent)

@@ -3,13 +3,13 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use proctor_document::{ConfigError, Fault};
+use proctor_document::{ConfigError, Fault, Span};
 
 use super::entries::{find_tasks, load_tasks};
 use crate::{
     config::{
-        Execution, Remarks, Settings, Source, SuiteAgent, SuiteConfig, SuiteFile, check_unique,
-        config_of_folders,
+        Execution, ExperimentSettings, Remarks, Settings, Source, SuiteAgent, SuiteConfig,
+        SuiteFile, check_unique, config_of_folders,
     },
     task::{Task, repo_task::Surroundings},
 };
@@ -19,12 +19,16 @@ use crate::{
 pub struct ResolvedSuite {
     /// The agents.
     pub agents: Vec<SuiteAgent>,
+    /// What may differ between variants, with its position in the file.
+    pub vary: Option<(Vec<String>, Span)>,
     /// The tasks.
     pub tasks: Vec<Arc<Task>>,
     /// The number of trials of each agent on each task.
     pub trials: u32,
     /// The maximum number of concurrent trials.
     pub parallel: usize,
+    /// What the run is to find out.
+    pub experiment: Option<ExperimentSettings>,
     /// The results directory.
     pub results_dir: Utf8PathBuf,
     /// Where and how trials execute.
@@ -147,9 +151,11 @@ fn resolve(
     }
     Ok(ResolvedSuite {
         agents: config.agents,
+        vary: config.vary,
         tasks,
         trials: config.trials,
         parallel: config.parallel,
+        experiment: config.experiment,
         results_dir: config.results_dir,
         execution: config.execution,
         env: config.env,

@@ -138,7 +138,7 @@ impl Rating {
     }
 }
 
-/// A trial that was not judged again.
+/// A trial that was not rescored.
 #[derive(Clone, Debug, Serialize)]
 pub struct NotJudged {
     /// The agent.

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     config::{Execution, KeepWorkspace},
     plan::{RunPlan, TrialPlan},
-    run::{OnEnd, RunError, Runner, control::Control},
+    run::{OnChange, OnEnd, RunError, Runner, control::Control},
     task::Task,
 };
 
@@ -126,6 +126,7 @@ impl Calibration<'_> {
             parallel: 1,
             retries: 0,
             control: &Control::default(),
+            on_change: OnChange::Refuse,
             on_end: &OnEnd::default(),
             run_jobs: None,
         };

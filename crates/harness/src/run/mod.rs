@@ -10,6 +10,7 @@ pub mod check;
 pub mod clean;
 pub mod control;
 mod error;
+pub mod experiment;
 mod job;
 mod jobs;
 mod preflight;
@@ -27,7 +28,7 @@ pub use self::{
     error::{RunError, SlurmError},
     jobs::{Gathered, Jobs, JobsFuture, OnEnd, RunJobs},
     preflight::Preflight,
-    runner::{RunListener, Runner},
+    runner::{OnChange, RunListener, Runner},
     status::{RunStatus, status},
     summary::{FailedStart, RunSummary},
 };

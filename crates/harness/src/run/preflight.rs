@@ -44,6 +44,7 @@ impl Preflight {
             let Files::Repo(checkout) = &task.files else {
                 continue;
             };
+            let checkout = &plan.treatment.start(checkout);
             let file = prompt_in_workspace(plan);
             let key = (
                 checkout.repo.to_string(),

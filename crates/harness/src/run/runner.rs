@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Gateways, ResourceSpec, Resources, RunError, RunSummary, cache_of,
+    Gateways, ResourceSpec, Resources, RunError, RunSummary, cache_of, experiment,
     job::{Done, Job, StoppedAgents},
     jobs::{Gathered, Jobs, OnEnd, RunJobs},
     summary::in_order,
@@ -26,7 +26,7 @@ use super::{
 use crate::{
     config::{Execution, Executor},
     model_access::{self, litellm::LiteLlmAccount},
-    plan::{Input, RunPlan, TrialPlan},
+    plan::{ExperimentPlan, Input, RunPlan, TrialPlan},
     run::control::Control,
     trial::{TrialError, provider_limits::Providers},
     workspace::Bases,
@@ -50,6 +50,16 @@ pub(crate) const SNAPSHOT_FILE: &str = "suite.yaml";
 /// The link to the newest run.
 const LATEST: &str = "latest";
 
+/// What a resumed run does if definitions have changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnChange {
+    /// It is refused.
+    #[default]
+    Refuse,
+    /// The trials that are left run with the new definitions, as agents of their own.
+    Accept,
+}
+
 /// A plan, and how to execute it.
 pub struct Runner<'a> {
     /// The plan.
@@ -66,6 +76,8 @@ pub struct Runner<'a> {
     pub retries: u32,
     /// Pauses the run and cancels trials.
     pub control: &'a Control,
+    /// What a resumed run does if definitions have changed.
+    pub on_change: OnChange,
     /// Whether a cluster's jobs are cancelled with the run.
     pub on_end: &'a OnEnd,
     /// Runs trials as jobs of a cluster; `None` runs all trials on this machine.
@@ -119,7 +131,7 @@ impl Runner<'_> {
             });
         }
         let changed = kept.changed(&now);
-        if !changed.is_empty() {
+        if !changed.is_empty() && self.on_change == OnChange::Refuse {
             return Err(RunError::DefinitionChanged {
                 run: run.to_owned(),
                 changed,
@@ -128,11 +140,25 @@ impl Runner<'_> {
         let mut run_dir = RunDir::open(run).map_err(|_| RunError::Running {
             run: run.to_owned(),
         })?;
-        if let Some(id) = kept.run_id {
+        if let Some(id) = &kept.run_id {
             // The directory may have been renamed since.
-            run_dir.id = id;
+            run_dir.id.clone_from(id);
+        }
+        if !changed.is_empty() {
+            self.accept(run, kept, now)?;
         }
         self.run_in(&run_dir, listener, cancel).await
+    }
+
+    /// Continues a run with other definitions. Reports list the trials of both apart, by the digests in their records.
+    fn accept(&self, run: &Utf8Path, mut kept: PlanFile, now: PlanFile) -> Result<(), RunError> {
+        kept.accept(now);
+        record::write_json(&run.join(PLAN_FILE), &kept)?;
+        if let Input::Suite { text, .. } = &self.plan.input {
+            let path = run.join(SNAPSHOT_FILE);
+            fs::write(&path, text).map_err(|source| StoreError { path, source })?;
+        }
+        Ok(())
     }
 
     /// Creates the directory of the run: a test case can choose its location and name.
@@ -228,7 +254,7 @@ impl Runner<'_> {
         let holder = Holder::here(&self.host.name, None);
         // Also cancelled when a record cannot be written, because others could not be written either.
         let stop = cancel.child_token();
-        let trials = self.plan.trials.iter().enumerate().map(|(number, plan)| {
+        let job = |number: usize, plan| {
             let job = Job {
                 runner: self,
                 run_dir,
@@ -242,10 +268,29 @@ impl Runner<'_> {
                 plan,
             };
             job.run(listener)
-        });
-        // All trials wait concurrently, so that a paused provider does not block the trials of others.
-        let running: FuturesUnordered<_> = trials.collect();
-        resources.watched(gather(running, &stop)).await
+        };
+        let mut gathered = Gathered::default();
+        let mut from = 0;
+        for until in &self.plan.stages {
+            let trials = self.plan.trials.iter().enumerate();
+            let trials = trials.take(*until).skip(from);
+            // All trials wait concurrently, so that a paused provider does not block the trials of others.
+            let running: FuturesUnordered<_> = trials.map(|(at, plan)| job(at, plan)).collect();
+            let stage = resources.watched(gather(running, &stop)).await?;
+            gathered.done.extend(stage.done);
+            gathered.failed_starts.extend(stage.failed_starts);
+            from = *until;
+            if stop.is_cancelled() || self.is_settled(&run_dir.path) {
+                break;
+            }
+        }
+        Ok(gathered)
+    }
+
+    /// Whether the run stops after this analysis of its experiment.
+    fn is_settled(&self, run: &Utf8Path) -> bool {
+        let plan = self.plan.experiment.as_ref();
+        plan.is_some_and(|plan| experiment::is_settled(plan, run))
     }
 
     fn sum_up(
@@ -339,12 +384,19 @@ pub(crate) fn plan_file(plan: &RunPlan, run_id: &str) -> PlanFile {
             }
         }
     }
+    let variants = plan.trials.iter().filter_map(|trial| {
+        let of = trial.variant_of.clone()?;
+        Some((trial.name.clone(), of))
+    });
     PlanFile {
+        variants: variants.collect(),
+        replaced: Vec::new(),
         suite: plan.suite_file().map(ToString::to_string),
         run_id: Some(run_id.to_owned()),
         seed: plan.seed,
         trials: trials.collect(),
         pairs: pairs.into_values().collect(),
+        experiment: plan.experiment.as_ref().map(ExperimentPlan::document),
         definitions,
     }
 }

@@ -1,7 +1,10 @@
 //! Summaries of runs, as in `summary.json` and the output of `--json`.
 
 use camino::{Utf8Path, Utf8PathBuf};
-use proctor_record::record::{TrialStatus, TrialSummary};
+use proctor_record::record::{
+    TrialStatus, TrialSummary,
+    delivery::{DeliverySummary, sum_delivery},
+};
 use proctor_report::calibration::TaskSummary;
 use proctor_sandbox::LostEngine;
 use serde::{Deserialize, Serialize};
@@ -35,6 +38,9 @@ pub struct RunSummary {
     /// The calibration of tasks by trials of null agents and oracles.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskSummary>,
+    /// Whether the parts of agents' treatments reached the model.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub delivery: Vec<DeliverySummary>,
     /// Its trials.
     pub trials: Vec<TrialSummary>,
 }
@@ -47,6 +53,8 @@ impl RunSummary {
         trials: Vec<TrialSummary>,
         is_cancelled: bool,
     ) -> RunSummary {
+        let parts = trials.iter();
+        let parts = parts.map(|trial| (trial.agent.as_str(), trial.delivery.as_slice()));
         RunSummary {
             run_id: path.file_name().unwrap_or_default().to_owned(),
             run_dir: path.to_owned(),
@@ -57,6 +65,7 @@ impl RunSummary {
             lost_engines: Vec::new(),
             failed_starts: Vec::new(),
             tasks: Vec::new(),
+            delivery: sum_delivery(parts),
             trials,
         }
     }

@@ -12,7 +12,7 @@ use proctor_record::{
 };
 
 use super::{
-    Asks, Files, RunFolder, Task, TaskLimits, find::TASK_FILE, harbor_reader::Reader,
+    Asks, Files, RunFolder, Task, TaskLimits, find::TASK_FILE, harbor_reader::HarborReader,
     harbor_toml::TaskToml,
 };
 use crate::{
@@ -36,7 +36,7 @@ pub fn load(
     let source = Arc::new(source);
     let read = root.read::<TaskToml>();
     let written = read.map_err(|fault| source.error(vec![fault]))?;
-    let mut reader = Reader {
+    let mut reader = HarborReader {
         folder,
         root: &root,
         faults: Vec::new(),

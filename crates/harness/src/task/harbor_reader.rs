@@ -27,7 +27,7 @@ const COMPOSE_FILES: [&str; 4] = [
 ];
 
 /// Collects faults, and features that require a container.
-pub(super) struct Reader<'a> {
+pub(super) struct HarborReader<'a> {
     pub(super) folder: &'a Utf8Path,
     pub(super) root: &'a Node,
     /// The faults.
@@ -36,7 +36,7 @@ pub(super) struct Reader<'a> {
     pub(super) local: Vec<Fault>,
 }
 
-impl Reader<'_> {
+impl HarborReader<'_> {
     /// The position of `key` in a table; the table's own if the key is missing.
     fn span(&self, table: &str, key: &str) -> Span {
         let mut node = self.root;

@@ -309,6 +309,10 @@ fn task(written: RepoEntry, repo: Repo, limit: Option<Duration>, suite: &Surroun
         // Thunderdome installs only before the tests, because an agent's image may not have the tools.
         is_optional: suite.is_thunderdome,
     });
+    let prompt = match written.prompt {
+        Some(text) => PromptSource::Text(text),
+        None => PromptSource::WorkspaceFile(PROMPT_FILE.into()),
+    };
     Task {
         description: format!("{repo} at {}", written.tag),
         name,
@@ -319,7 +323,7 @@ fn task(written: RepoEntry, repo: Repo, limit: Option<Duration>, suite: &Surroun
             .into_iter()
             .chain(ids.into_iter().flatten())
             .collect(),
-        asks: Asks::Prompt(PromptSource::WorkspaceFile(PROMPT_FILE.into())),
+        asks: Asks::Prompt(prompt),
         reference: written.reference_tag.map(Reference::Branch),
         limits: TaskLimits {
             timeout: limit,

@@ -1,6 +1,6 @@
 //! Runs a trial's agent, and adds the harness's own evidence to the conclusion of its session.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
 use proctor_process::{Capture, CaptureLimits, CapturePaths, Limits, Report};
@@ -15,12 +15,12 @@ use proctor_sandbox::docker::JobFacts;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    AgentRun, Prepared, Trial, chain,
+    AgentEnd, AgentStart, Agents, Site, Trial, chain,
     evidence::{self, Cancelled, Evidence, GatewayEvidence, ResourceEvidence, TimeEvidence},
     logs_folder, millis,
 };
 use crate::{
-    model_access::{self, KeyAccount},
+    model_access::{self, KeyAccount, TrialModels},
     trial::{
         contestant::Contestant,
         drive::{Drive, Driven},
@@ -48,26 +48,35 @@ fn killed_since(before: u64, ending: &Ending) -> Option<JobFacts> {
     })
 }
 
+/// Cancelled when the agent sends a key that the gateway does not know; never without a gateway.
+fn unknown_key(models: Option<&TrialModels>) -> CancellationToken {
+    models.map_or_else(CancellationToken::new, |models| models.unknown_key.clone())
+}
+
 impl Trial<'_> {
     /// Runs the agent to its end.
-    pub(super) async fn drive(&mut self, ready: Prepared) -> AgentRun {
+    pub(super) async fn drive(
+        &mut self,
+        agents: &Agents,
+        site: &Site,
+        start: AgentStart,
+        wall: Option<Duration>,
+    ) -> AgentEnd {
         self.phase(Phase::Running);
+        let AgentStart {
+            launch,
+            socket,
+            workdir,
+            models,
+            mut log,
+        } = start;
         let limits = &self.plan.task.limits;
-        let wall = self.iterations.left(limits.timeout);
-        let started = Timestamp::now();
-        let argv = ready.launch.argv.clone();
-        let stamp = started.strftime("%Y-%m-%dT%H-%M-%S-%3fZ");
-        let unknown_key = self.unknown_key();
-        let trial_dir = Arc::clone(
-            self.trial_dir
-                .as_ref()
-                .expect("agents start in a trial directory"),
-        );
-        let required_mcp = self.current().agent.required_mcp_servers();
+        let stamp = Timestamp::now().strftime("%Y-%m-%dT%H-%M-%S-%3fZ");
+        let plan = self.plan_of(agents.contestant);
         let drive = Drive {
-            cwd: &ready.workdir,
-            exec_env: &self.exec_env,
-            trial_dir: &trial_dir.path,
+            cwd: &workdir,
+            exec_env: &site.exec_env,
+            trial_dir: &site.trial_dir.path,
             limits: Limits {
                 wall,
                 idle: limits.idle_timeout,
@@ -78,7 +87,7 @@ impl Trial<'_> {
             paths: CapturePaths {
                 stdout: self.artifacts.join("raw/stdout").into(),
                 stderr: self.artifacts.join("raw/stderr").into(),
-                transcript: logs_folder(&self.artifacts, self.current().adapter)
+                transcript: logs_folder(&self.artifacts, plan.adapter)
                     .join(format!("terminal-output-{stamp}.log"))
                     .into(),
             },
@@ -86,32 +95,45 @@ impl Trial<'_> {
                 raw: limits.output.raw_bytes,
                 transcript: limits.output.transcript_bytes,
             },
-            socket: ready.socket,
+            socket,
             host: self.context.host,
-            log: self.log.as_mut().expect("the log is open until the end"),
-            required_mcp,
+            log: &mut log,
+            required_mcp: plan.agent.required_mcp_servers(),
             listener: self.context.listener,
             cancel: self.context.cancel,
-            unknown_key,
+            unknown_key: unknown_key(models.as_ref()),
         };
         let kills = platform::oom_kills();
-        match drive.run(ready.launch).await {
+        let end = match drive.run(launch).await {
             Ok(mut driven) => {
                 driven.facts = driven
                     .facts
                     .or_else(|| killed_since(kills?, &driven.ending));
-                self.ran(driven, argv).await
+                self.ran(driven, agents.contestant, site, models).await
             }
             Err(error) => {
                 let message = chain(&error);
                 self.not_run(Outcome::Sandbox, "SANDBOX_FAILED", message)
             }
+        };
+        AgentEnd {
+            log: Some(log),
+            ..end.of(agents)
         }
     }
 
     /// Collects all evidence about the agent's end, decides the outcome, and records both.
-    async fn ran(&mut self, driven: Driven, argv: Vec<String>) -> AgentRun {
+    async fn ran(
+        &mut self,
+        driven: Driven,
+        contestant: Contestant,
+        site: &Site,
+        models: Option<TrialModels>,
+    ) -> AgentEnd {
+        let plan = self.plan_of(contestant);
+        let cli = plan.adapter.cli();
         let Driven {
+            argv,
             mut conclusion,
             ending,
             report,
@@ -126,13 +148,13 @@ impl Trial<'_> {
         let evidence = Evidence {
             session: conclusion.outcome,
             ending,
-            time: self.time_evidence(&ending, duration_ms),
+            time: self.time_evidence(cli, &ending, duration_ms),
             resources: facts.map_or_else(ResourceEvidence::default, |it| self.note_facts(&it)),
-            gateway: self.close_models().await,
-            needs_model: self.current().adapter.cli().is_some(),
-            unusable_mcp: self.unusable_mcp(mcp_servers),
+            gateway: self.close_models(models).await,
+            needs_model: cli.is_some(),
+            unusable_mcp: self.unusable_mcp(contestant, mcp_servers),
             repeated,
-            workspace_error: self.bring_workspace_out().await,
+            workspace_error: self.bring_workspace_out(site).await,
             capture_error: capture_error.map(|error| chain(&error)),
             cancelled: self.cancelled_with(conclusion.outcome, &ending).await,
             is_change_lost: false,
@@ -141,14 +163,18 @@ impl Trial<'_> {
         conclusion.outcome = decision.outcome;
         conclusion.errors = decision.errors;
         self.record.notes.extend(decision.notes);
-        self.read_sidecar(&mut conclusion);
-        self.remove_ignore_lines().await;
+        self.read_sidecar(plan, &site.workspace, &mut conclusion);
+        self.remove_ignore_lines(plan, &site.workspace).await;
         self.compare_accounts(&mut conclusion);
         self.note_session(&conclusion, tools);
-        conclusion.errors.extend(self.truncations(&capture));
+        self.finish_delivery();
+        conclusion.errors.extend(self.truncations(cli, &capture));
         self.note_ending(conclusion.outcome, &ending, &report);
         self.record.process = Some(record::ProcessRecord::of(&report, argv, &ending, &capture));
-        AgentRun {
+        AgentEnd {
+            contestant,
+            version: None,
+            log: None,
             conclusion,
             ending,
             completed_at: Timestamp::now(),
@@ -157,11 +183,21 @@ impl Trial<'_> {
     }
 
     /// Record the MCP servers that the agent reported. Returns those that it lacks and cannot do without.
-    fn unusable_mcp(&mut self, reported: Option<Vec<McpServer>>) -> Vec<McpServer> {
+    fn unusable_mcp(
+        &mut self,
+        contestant: Contestant,
+        reported: Option<Vec<McpServer>>,
+    ) -> Vec<McpServer> {
+        let required = self.plan_of(contestant).agent.required_mcp_servers();
         let Some(reported) = reported else {
+            if !required.is_empty() {
+                let names = required.join(", ");
+                self.note(format!(
+                    "the agent did not report the states of its MCP servers: {names}"
+                ));
+            }
             return Vec::new();
         };
-        let required = self.current().agent.required_mcp_servers();
         let state = |name: &String| {
             let found = reported.iter().find(|server| server.name == *name);
             found.cloned().unwrap_or_else(|| McpServer {
@@ -177,7 +213,7 @@ impl Trial<'_> {
                 self.record.notes.push(note);
             }
         }
-        if self.contestant == Contestant::Primary && !reported.is_empty() {
+        if contestant == Contestant::Primary && !reported.is_empty() {
             self.record.agent.mcp_servers = Some(reported);
         }
         unusable
@@ -196,7 +232,12 @@ impl Trial<'_> {
         self.context.cancelled()
     }
 
-    fn time_evidence(&self, ending: &Ending, took_ms: u64) -> TimeEvidence {
+    fn time_evidence(
+        &self,
+        cli: Option<&'static Cli>,
+        ending: &Ending,
+        took_ms: u64,
+    ) -> TimeEvidence {
         let limits = &self.plan.task.limits;
         TimeEvidence {
             limit: match ending.ended_by {
@@ -205,12 +246,12 @@ impl Trial<'_> {
                 _ => limits.timeout,
             },
             took_ms,
-            code: self.code(|cli| cli.timeout_code, "AGENT_TIMEOUT"),
+            code: cli.map_or("AGENT_TIMEOUT", |cli| cli.timeout_code),
         }
     }
 
     /// Errors about logs that were truncated at their limits.
-    fn truncations(&self, capture: &Capture) -> Vec<LogError> {
+    fn truncations(&self, cli: Option<&Cli>, capture: &Capture) -> Vec<LogError> {
         let limits = &self.plan.task.limits.output;
         let mut errors = Vec::new();
         if capture.truncated() {
@@ -219,7 +260,7 @@ impl Trial<'_> {
                 limits.transcript_bytes,
                 limits.transcript_bytes / 1_048_576
             );
-            let code = self.code(|cli| cli.truncated_code, "OUTPUT_TRUNCATED");
+            let code = cli.map_or("OUTPUT_TRUNCATED", |cli| cli.truncated_code);
             errors.push(LogError::new(code, message));
         }
         if capture.raw_truncated() {
@@ -245,13 +286,6 @@ impl Trial<'_> {
                 leak.name, leak.pid
             ));
         }
-    }
-
-    /// Cancelled when the agent sends a key that the gateway does not know; never without a
-    /// gateway.
-    fn unknown_key(&self) -> CancellationToken {
-        let models = self.models.as_ref();
-        models.map_or_else(CancellationToken::new, |models| models.unknown_key.clone())
     }
 
     /// Compares the agent's own figures with the gateway's. An agent without figures gets the
@@ -288,14 +322,16 @@ impl Trial<'_> {
     }
 
     /// Closes the agent's access to models and records the gateway's account.
-    async fn close_models(&mut self) -> Option<GatewayEvidence> {
-        let (all, own) = (self.context.models?, self.models.take()?);
+    async fn close_models(&mut self, own: Option<TrialModels>) -> Option<GatewayEvidence> {
+        let (all, own) = (self.context.models?, own?);
         let shows_unknown_key = own.unknown_key.is_cancelled();
         let KeyAccount {
             record,
             context,
             last_failure,
+            watched,
         } = all.close(own).await;
+        self.note_delivery(&watched, record.calls);
         if let Some(context) = context
             && let Err(error) = record::write_json(&self.artifacts.join(CONTEXT_FILE), &context)
         {
@@ -331,28 +367,27 @@ impl Trial<'_> {
 
     /// Copies the workspace of a task with its own files out of the container. Returns the error if
     /// that failed.
-    async fn bring_workspace_out(&self) -> Option<String> {
+    async fn bring_workspace_out(&self, site: &Site) -> Option<String> {
         self.docker()?;
         self.plan.task.environment()?;
-        let workspace = self.workspace.as_ref()?;
+        let workspace = &site.workspace;
         match workspace.files.clear() {
             Ok(()) => {
-                let brought = self.bring_out(workspace.path()).await;
+                let brought = self.bring_out(&site.exec_env, workspace.path()).await;
                 brought.err().map(|error| chain(&error))
             }
             Err(error) => Some(error.to_string()),
         }
     }
 
-    fn code(&self, of: impl Fn(&'static Cli) -> &'static str, other: &'static str) -> &'static str {
-        self.current().adapter.cli().map_or(other, of)
-    }
-
-    /// The result of a trial whose agent did not start.
-    pub(super) fn not_run(&self, outcome: Outcome, code: &str, message: String) -> AgentRun {
+    /// The end of an agent that did not start.
+    pub(super) fn not_run(&self, outcome: Outcome, code: &str, message: String) -> AgentEnd {
         let evidence = Evidence::of(outcome, self.context.cancelled());
         let decision = evidence::outcome(&evidence, vec![LogError::new(code, message)]);
-        AgentRun {
+        AgentEnd {
+            contestant: Contestant::Primary,
+            version: None,
+            log: None,
             conclusion: Conclusion::of(decision.outcome, decision.errors),
             ending: Ending::default(),
             completed_at: Timestamp::now(),

@@ -1,6 +1,7 @@
 //! A trial in a container: its image, its mounts, and the export of its files.
 
 use std::{
+    io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     time::Duration,
 };
@@ -20,12 +21,12 @@ use proctor_record::{
 use proctor_sandbox::{
     Access, ContainerEnv, DockerSandbox, ExecEnv, ExecEnvSpec, Mount, Network, Privileges,
     ResourceLimits, Sandbox, availability,
-    docker::{EngineError, Image, Network as EngineNetwork},
+    docker::{ContainerNetwork, EngineError, Image},
     packages::{self, InstalledPackage, PythonVersion},
     trial_dir::TrialDir,
 };
 
-use super::{Contestant, Trial, TrialError, chain, prepare::NotRun};
+use super::{Agents, Contestant, Site, Trial, TrialError, chain, prepare::NotRun};
 use crate::{
     model_access,
     workspace::source::Source,
@@ -49,7 +50,7 @@ const SCRATCH: &str = "/proctor/scratch";
 const AGENT: u32 = 1000;
 /// The timeout for a program that prints its version or options: its files may have to be read from
 /// a slow disk.
-const ASKED: Duration = Duration::from_mins(2);
+pub(super) const ASKED: Duration = Duration::from_mins(2);
 
 /// A container of a trial, and its data for the record.
 pub(super) struct Made {
@@ -199,16 +200,14 @@ impl Trial<'_> {
         Ok(said.and_then(|said| PythonVersion::parse(&said)))
     }
 
-    /// Creates the container with `workspace` mounted, or, for a task with its own files, one whose
-    /// working directory becomes the workspace.
-    pub(super) async fn make_exec_env(
+    /// The mounts of the container: with `workspace`, or, for a task with its own files, without,
+    /// because the working directory of its image becomes the workspace.
+    pub(super) fn mounts(
         &self,
-        image: &Image,
+        agents: &Agents,
         trial_dir: &TrialDir,
         workspace: Option<&Utf8Path>,
-    ) -> Result<Made, NotRun> {
-        let docker = self.docker().expect("an image requires an engine");
-        let environment = self.plan.task.environment();
+    ) -> io::Result<Vec<Mount>> {
         let mut mounts = vec![
             Mount {
                 host: trial_dir.home.clone(),
@@ -222,7 +221,7 @@ impl Trial<'_> {
             },
         ];
         for contestant in self.contestants() {
-            let package = self.tools.get(&contestant);
+            let package = agents.tools.get(&contestant);
             let package = package.and_then(|tools| tools.package.as_ref());
             mounts.extend(package.map(|package| package_mount(contestant, package)));
             mounts.extend(self.script_mount(trial_dir, contestant)?);
@@ -232,6 +231,19 @@ impl Trial<'_> {
             inside: WORKSPACE.into(),
             access: Access::Write,
         }));
+        Ok(mounts)
+    }
+
+    /// Creates the container.
+    pub(super) async fn make_exec_env(
+        &self,
+        image: &Image,
+        trial_dir: &TrialDir,
+        mounts: Vec<Mount>,
+        has_models: bool,
+    ) -> Result<Made, NotRun> {
+        let docker = self.docker().expect("an image requires an engine");
+        let environment = self.plan.task.environment();
         let privileges = match environment {
             Some(environment) => Privileges::Usual {
                 user: environment.user.clone().or_else(|| image.user.clone()),
@@ -251,15 +263,15 @@ impl Trial<'_> {
             mounts,
             privileges,
             network: match reach {
-                Network::Open => EngineNetwork::Open,
-                _ => EngineNetwork::None,
+                Network::Open => ContainerNetwork::Open,
+                _ => ContainerNetwork::None,
             },
             limits,
             readiness: environment
                 .and_then(|environment| environment.healthcheck.as_ref())
                 .map(Into::into),
             sockets: self
-                .ways_out()
+                .ways_out(has_models)
                 .map(|relays| (model_access::sockets(&trial_dir.path), relays)),
         });
         Ok(Made {
@@ -270,8 +282,8 @@ impl Trial<'_> {
         })
     }
 
-    /// Uses this container from now on.
-    pub(super) fn enter(&mut self, made: Made) {
+    /// Records the container that the trial uses from now on.
+    pub(super) fn enter(&mut self, made: Made) -> ExecEnv {
         if let SandboxRecord::Docker(record) = &mut self.record.sandbox {
             made.reach.as_str().clone_into(&mut record.network);
             record.user = made.user;
@@ -279,13 +291,13 @@ impl Trial<'_> {
             let by = made.exec_env.container.disk_limit();
             record.disk_limit = by.map(|by| by.as_str().to_owned());
         }
-        self.exec_env = ExecEnv::Docker(Box::new(made.exec_env));
+        ExecEnv::Docker(Box::new(made.exec_env))
     }
 
     /// The ports of the container that are forwarded to Proctor.
-    fn ways_out(&self) -> Option<Vec<Relay>> {
+    fn ways_out(&self, has_models: bool) -> Option<Vec<Relay>> {
         let mut relays = Vec::new();
-        if self.models.is_some() {
+        if has_models {
             relays.push(model_access::relay());
         }
         if self
@@ -332,9 +344,13 @@ impl Trial<'_> {
     }
 
     /// Changes the owner of these files and directories to the user in the container.
-    pub(super) async fn hand_over(&self, all: &[&Utf8Path]) -> Result<(), NotRun> {
+    pub(super) async fn hand_over(
+        &self,
+        exec_env: &ExecEnv,
+        all: &[&Utf8Path],
+    ) -> Result<(), NotRun> {
         let (SandboxRecord::Docker(record), ExecEnv::Docker(exec_env)) =
-            (&self.record.sandbox, &self.exec_env)
+            (&self.record.sandbox, exec_env)
         else {
             return Ok(());
         };
@@ -357,18 +373,22 @@ impl Trial<'_> {
     }
 
     /// The files of a task's image, before the agent runs.
-    pub(super) async fn files_of_image(&mut self) -> Result<Source, NotRun> {
+    pub(super) async fn files_of_image(&self, exec_env: &ExecEnv) -> Result<Source, NotRun> {
         let path = self.private.join("files");
         fs::create_dir_all(&path)?;
-        self.bring_out(&path).await.map_err(failed)?;
+        self.bring_out(exec_env, &path).await.map_err(failed)?;
         Ok(Source::Folder { path })
     }
 
     /// Copies the working directory of the container to `to`.
-    pub(super) async fn bring_out(&self, to: &Utf8Path) -> Result<(), EngineError> {
-        match &self.exec_env {
+    pub(super) async fn bring_out(
+        &self,
+        exec_env: &ExecEnv,
+        to: &Utf8Path,
+    ) -> Result<(), EngineError> {
+        match exec_env {
             ExecEnv::Docker(exec_env) => {
-                let from = self.workdir();
+                let from = self.workdir_in(exec_env);
                 exec_env
                     .container
                     .download(from.as_str(), to.as_std_path())
@@ -380,18 +400,18 @@ impl Trial<'_> {
 
     /// Starts to remove the container of a repo task: its files are outside, and judges have their
     /// own containers.
-    pub(super) fn dismiss(&self) {
+    pub(super) fn dismiss(&self, exec_env: &ExecEnv) {
         let is_local = self.docker().is_some_and(|docker| docker.engine.is_local());
         if let (true, ExecEnv::Docker(exec_env), None) =
-            (is_local, &self.exec_env, self.plan.task.environment())
+            (is_local, exec_env, self.plan.task.environment())
         {
             exec_env.container.dismiss();
         }
     }
 
     /// Removes the container. If that fails, the next run removes it.
-    pub(super) async fn leave(&mut self) {
-        if let ExecEnv::Docker(exec_env) = std::mem::replace(&mut self.exec_env, ExecEnv::Local)
+    pub(super) async fn leave(&mut self, exec_env: ExecEnv) {
+        if let ExecEnv::Docker(exec_env) = exec_env
             && let Err(error) = exec_env.container.remove().await
         {
             self.record.notes.push(chain(&error));
@@ -399,18 +419,19 @@ impl Trial<'_> {
     }
 
     /// The agent's working directory, as a path inside its environment.
-    pub(super) fn workdir(&self) -> Utf8PathBuf {
-        match (&self.exec_env, self.plan.task.environment()) {
-            (ExecEnv::Docker(exec_env), Some(environment)) => environment
-                .workdir
-                .clone()
-                .unwrap_or_else(|| exec_env.image.workdir.clone().into()),
-            (ExecEnv::Docker(_), None) => WORKSPACE.into(),
-            (ExecEnv::Local, _) => self
-                .workspace
-                .as_ref()
-                .map_or_else(Utf8PathBuf::new, |workspace| workspace.path().to_owned()),
+    pub(super) fn workdir(&self, site: &Site) -> Utf8PathBuf {
+        match &site.exec_env {
+            ExecEnv::Docker(exec_env) => self.workdir_in(exec_env),
+            ExecEnv::Local => site.workspace.path().to_owned(),
         }
+    }
+
+    fn workdir_in(&self, exec_env: &ContainerEnv) -> Utf8PathBuf {
+        let Some(environment) = self.plan.task.environment() else {
+            return WORKSPACE.into();
+        };
+        let asked = environment.workdir.clone();
+        asked.unwrap_or_else(|| exec_env.image.workdir.clone().into())
     }
 }
 

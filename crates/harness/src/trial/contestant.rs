@@ -40,16 +40,6 @@ pub(super) struct ContestantPlan<'a> {
 }
 
 impl<'a> Trial<'a> {
-    /// The plan of the current contestant.
-    pub(super) fn current(&self) -> ContestantPlan<'a> {
-        self.plan_of(self.contestant)
-    }
-
-    /// The CLI of the current contestant.
-    pub(super) fn current_cli(&self) -> Option<&Installed> {
-        self.tools.get(&self.contestant)?.cli.as_ref()
-    }
-
     pub(super) fn contestants(&self) -> impl Iterator<Item = Contestant> + use<> {
         let fallback = self.plan.policy.fallback().map(|_| Contestant::Fallback);
         std::iter::once(Contestant::Primary).chain(fallback)

@@ -13,7 +13,7 @@ use proctor_record::{
     fs::beneath::UntrustedDir,
     outcome::{EndedBy, Ending},
     record::{self, COLLECTED_DIR, Listener},
-    session::{Conclusion, McpServer, Session, SessionEvent, SessionHost, Source},
+    session::{Conclusion, LineSource, McpServer, Session, SessionEvent, SessionHost},
     transcript::LogWriter,
 };
 use proctor_sandbox::{
@@ -78,6 +78,8 @@ pub struct Drive<'a> {
 
 /// The result of driving an agent.
 pub struct Driven {
+    /// The command of the agent.
+    pub argv: Vec<String>,
     /// The conclusion of the session.
     pub conclusion: Conclusion,
     /// How the process ended.
@@ -122,7 +124,7 @@ impl Drive<'_> {
         let progress = Progress::begin(self.progress, self.exec_env, self.cwd).await;
         let mut desk = Desk::new(self.log, self.listener, progress);
         desk.required_mcp = self.required_mcp;
-        let mut reader = Reader::new(launch.session, desk);
+        let mut reader = SessionReader::new(launch.session, desk);
         let mut process = self.exec_env.start(command, self.host).await?;
         if launch.input == Input::Session {
             reader.session.on_open(&mut reader.desk);
@@ -180,6 +182,7 @@ impl Drive<'_> {
         let mcp_servers = reader.desk.mcp_servers.take();
         let (conclusion, tools) = reader.finish(self.trial_dir, &collected, &kept, &ending);
         Ok(Driven {
+            argv: launch.argv,
             tools,
             mcp_servers,
             conclusion,
@@ -303,16 +306,16 @@ fn ending(report: &Report, stuck: &Stuck) -> Ending {
 }
 
 /// The session with its line framers.
-struct Reader<'a> {
+struct SessionReader<'a> {
     session: Box<dyn Session>,
     desk: Desk<'a>,
     stdout: Lines,
     stderr: Lines,
 }
 
-impl<'a> Reader<'a> {
-    fn new(session: Box<dyn Session>, desk: Desk<'a>) -> Reader<'a> {
-        Reader {
+impl<'a> SessionReader<'a> {
+    fn new(session: Box<dyn Session>, desk: Desk<'a>) -> SessionReader<'a> {
+        SessionReader {
             session,
             desk,
             stdout: Lines::default(),
@@ -322,8 +325,8 @@ impl<'a> Reader<'a> {
 
     fn read(&mut self, stream: Stream, mut bytes: &[u8]) {
         let (lines, source) = match stream {
-            Stream::Stdout => (&mut self.stdout, Source::Stdout),
-            Stream::Stderr => (&mut self.stderr, Source::Stderr),
+            Stream::Stdout => (&mut self.stdout, LineSource::Stdout),
+            Stream::Stderr => (&mut self.stderr, LineSource::Stderr),
         };
         while let Some(line) = lines.next(&mut bytes) {
             hand_over(self.session.as_mut(), source, &line, &mut self.desk);
@@ -346,7 +349,8 @@ impl<'a> Reader<'a> {
                     .split(|byte| *byte == b'\n')
                     .filter(|line| !line.is_empty())
                 {
-                    self.session.on_line(Source::Socket, line, &mut self.desk);
+                    self.session
+                        .on_line(LineSource::Socket, line, &mut self.desk);
                 }
             }
         }
@@ -360,8 +364,8 @@ impl<'a> Reader<'a> {
         ending: &Ending,
     ) -> (Conclusion, BTreeSet<String>) {
         for (lines, source) in [
-            (&mut self.stdout, Source::Stdout),
-            (&mut self.stderr, Source::Stderr),
+            (&mut self.stdout, LineSource::Stdout),
+            (&mut self.stderr, LineSource::Stderr),
         ] {
             if let Some(line) = lines.finish() {
                 hand_over(self.session.as_mut(), source, &line, &mut self.desk);
@@ -397,7 +401,7 @@ fn keep_collected(folder: &Path, path: &Utf8Path, bytes: &[u8]) -> io::Result<()
     fs_err::write(folder.join(path.file_name().unwrap_or("file")), bytes)
 }
 
-fn hand_over(session: &mut dyn Session, source: Source, line: &Line<'_>, desk: &mut Desk<'_>) {
+fn hand_over(session: &mut dyn Session, source: LineSource, line: &Line<'_>, desk: &mut Desk<'_>) {
     match line {
         Line::Whole(line) => session.on_line(source, line, desk),
         Line::Oversized { bytes } => session.on_oversized_line(source, *bytes),

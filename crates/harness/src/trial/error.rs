@@ -37,6 +37,16 @@ pub enum TrialError {
         /// The error.
         problem: LaunchError,
     },
+    /// The agent's files, skills or start revision do not fit the task.
+    #[error("agent `{agent}` on task `{task}`: {problem}")]
+    Treatment {
+        /// The agent.
+        agent: String,
+        /// The task.
+        task: String,
+        /// The conflict.
+        problem: String,
+    },
     /// A container requires an image.
     #[error("{config_file}: neither the task nor the agent names an image")]
     NoImage {

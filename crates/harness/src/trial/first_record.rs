@@ -54,6 +54,7 @@ pub(crate) fn first_record(plan: &TrialPlan, run_id: &str) -> Record {
         limits: (&plan.task.limits).into(),
         sandbox: record::SandboxRecord::default(),
         gateway: None,
+        delivery: Vec::new(),
         process: None,
         usage: None,
         agent_usage: None,

@@ -8,23 +8,19 @@ use proctor_record::{
     record::{self, HookPhase, HookRecord, HookStatus, Results},
     session::LogError,
 };
-use proctor_sandbox::trial_dir::TrialDir;
 
-use super::{Trial, prepare::NotRun};
+use super::{Site, Trial, prepare::NotRun};
 use crate::hook::HookContext;
 
 impl Trial<'_> {
     /// Runs the hooks that prepare the workspace. Their changes are not the agent's work. If one
     /// fails, the agent does not run.
-    pub(super) async fn pre_execution(
-        &mut self,
-        trial_dir: &TrialDir,
-        workspace: &Utf8Path,
-    ) -> Result<(), NotRun> {
-        let task = std::sync::Arc::clone(&self.plan.task);
+    pub(super) async fn pre_execution(&mut self, site: &mut Site) -> Result<(), NotRun> {
+        let task = &self.plan.task;
         if task.hooks.pre_execution.is_empty() {
             return Ok(());
         }
+        let workspace = site.workspace.path();
         let mut variables = self.common_variables();
         // The agent's workspace, where scripts put what the agent is to find.
         variables.insert("WORKSPACE_DIR", workspace.to_string());
@@ -35,7 +31,7 @@ impl Trial<'_> {
             phase: HookPhase::PreExecution,
             variables,
             cwd: workspace,
-            home: &trial_dir.home,
+            home: &site.trial_dir.home,
             artifacts: &self.artifacts,
             results: None,
             host: self.context.host,
@@ -66,10 +62,7 @@ impl Trial<'_> {
                 message: format!("the pre_execution hook failed: {message}"),
             });
         }
-        let mut made = self.workspace.take().expect("hooks run in a workspace");
-        let settled = self.settle(&mut made).await;
-        self.workspace = Some(made);
-        settled
+        self.settle(&mut site.workspace).await
     }
 
     /// Runs the hooks that process the results. They cannot change the results.

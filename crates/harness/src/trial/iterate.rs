@@ -4,7 +4,6 @@
 
 use std::{
     io::{Read as _, Seek as _, SeekFrom},
-    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -14,13 +13,12 @@ use proctor_record::{
     fs::dir,
     outcome::Outcome,
     record::{self, CheckRecord, Event, IterationReason, IterationRecord, RetryOn, StoreError},
-    transcript::LogWriter,
 };
 use proctor_sandbox::shell::{self, ShellCommand};
-use tempfile::NamedTempFile;
 
 use super::{
-    AgentRun, Contestant, Prepared, Trial, chain, logs_folder, millis, prepare::NotRun, settled,
+    AgentEnd, AgentRun, AgentStart, Agents, Contestant, Prepared, Site, Trial, chain, logs_folder,
+    millis, prepare::NotRun, settled,
 };
 use crate::{
     config::CheckLoop,
@@ -39,30 +37,19 @@ const CHECK: &str = "check";
 /// The maximum number of bytes at the end of the output that are added to the prompt.
 const MAX_QUOTED_BYTES: u64 = 20_000;
 
-/// The progress of a trial's iterations.
-#[derive(Default)]
-pub(super) struct Iterations {
-    /// The agent's deadline.
+/// The iterations of a trial.
+struct Iterations<'t, 'a> {
+    trial: &'t mut Trial<'a>,
+    agents: Agents,
+    site: Site,
+    /// The prompt of the first iteration.
+    prompt: String,
+    /// The agent's deadline; `None` without a timeout.
     ends_at: Option<Instant>,
     /// The number of restarts after failures.
     retried: u32,
     /// The number of failures of the check command.
     failed_checks: u32,
-}
-
-impl Iterations {
-    /// The remaining time of `timeout`, which starts at the first call.
-    pub(super) fn left(&mut self, timeout: Option<Duration>) -> Option<Duration> {
-        let now = Instant::now();
-        let ends_at = *self.ends_at.get_or_insert(now + timeout?);
-        // A limit of 0 would mean no limit.
-        Some(ends_at.duration_since(now).max(Duration::from_millis(1)))
-    }
-
-    fn is_over(&self) -> bool {
-        self.ends_at
-            .is_some_and(|ends_at| ends_at <= Instant::now())
-    }
 }
 
 /// The next iteration.
@@ -74,41 +61,77 @@ struct Next {
 
 impl Trial<'_> {
     /// Runs the agent, and restarts it according to its policy.
-    pub(super) async fn iterate(&mut self, mut ready: Prepared) -> AgentRun {
+    pub(super) async fn iterate(&mut self, prepared: Prepared) -> AgentRun {
+        let Prepared {
+            agents,
+            site,
+            prompt,
+            start,
+        } = prepared;
+        let timeout = self.plan.task.limits.timeout;
+        let mut iterations = Iterations {
+            trial: self,
+            agents,
+            site,
+            prompt,
+            ends_at: timeout.map(|timeout| Instant::now() + timeout),
+            retried: 0,
+            failed_checks: 0,
+        };
+        let end = iterations.run(start).await;
+        AgentRun {
+            end,
+            site: Some(iterations.site),
+        }
+    }
+}
+
+impl Iterations<'_, '_> {
+    async fn run(&mut self, mut start: AgentStart) -> AgentEnd {
         let mut reason = IterationReason::First;
         loop {
-            let ran = self.drive(ready).await;
-            let mut next = self.retry(&ran).await;
+            let wall = self.left();
+            let driven = self.trial.drive(&self.agents, &self.site, start, wall);
+            let end = driven.await;
+            let mut next = self.retry(&end).await;
             let mut check = None;
             if next.is_none() {
-                check = self.check(&ran).await;
+                check = self.check(&end).await;
                 next = check.as_ref().and_then(|check| self.after(check));
             }
             let failure = self.failure(check.as_ref());
-            self.note_iteration(&ran, reason, check);
+            self.note_iteration(&end, reason, check);
             // Files are moved by their paths next, which belong to another process if the trial is lost.
-            let next = next.filter(|_| !self.context.cause.is_lost());
+            let next = next.filter(|_| !self.trial.context.cause.is_lost());
             let Some(next) = next else {
-                self.dismiss();
-                return ran;
+                self.trial.dismiss(&self.site.exec_env);
+                return end;
             };
             reason = next.reason;
-            match self.again(&ran, &next, failure.as_deref()).await {
-                Ok(fresh) => ready = fresh,
+            match self.again(end, &next, failure.as_deref()).await {
+                Ok(fresh) => start = fresh,
                 Err(why) => {
-                    let ran = self.not_started(why);
-                    self.note_iteration(&ran, reason, None);
-                    return ran;
+                    let end = self.not_started(why);
+                    self.note_iteration(&end, reason, None);
+                    return end;
                 }
             }
         }
     }
 
+    /// The remaining time of the agent.
+    fn left(&self) -> Option<Duration> {
+        // A limit of 0 would mean no limit.
+        let left = |ends_at: Instant| ends_at.duration_since(Instant::now());
+        self.ends_at
+            .map(|ends_at| left(ends_at).max(Duration::from_millis(1)))
+    }
+
     /// Whether the agent is restarted after a failure.
-    async fn retry(&mut self, ran: &AgentRun) -> Option<Next> {
-        let policy = self.plan.policy.retry.as_ref()?;
-        let outcome = ran.conclusion.outcome;
-        if self.is_over(outcome) || self.iterations.retried >= policy.times {
+    async fn retry(&mut self, end: &AgentEnd) -> Option<Next> {
+        let policy = self.trial.plan.policy.retry.as_ref()?;
+        let outcome = end.conclusion.outcome;
+        if self.is_over(outcome) || self.retried >= policy.times {
             return None;
         }
         let on = match outcome {
@@ -124,12 +147,13 @@ impl Trial<'_> {
         }
         // The same agent would fail again.
         let is_hopeless = outcome.is_hopeless();
-        let can_take_over = policy.fallback.is_some() && self.contestant == Contestant::Primary;
+        let can_take_over =
+            policy.fallback.is_some() && self.agents.contestant == Contestant::Primary;
         if is_hopeless && !can_take_over {
             return None;
         }
-        let before = self.iterations.retried;
-        self.iterations.retried = if is_hopeless {
+        let before = self.retried;
+        self.retried = if is_hopeless {
             policy.times
         } else {
             before + 1
@@ -139,53 +163,63 @@ impl Trial<'_> {
         }
         Some(Next {
             reason: on.into(),
-            takes_over: can_take_over && self.iterations.retried == policy.times,
+            takes_over: can_take_over && self.retried == policy.times,
         })
     }
 
     /// Whether the trial has ended, regardless of the policy.
     fn is_over(&self, outcome: Outcome) -> bool {
-        self.context.cancel.is_cancelled()
-            || self.iterations.is_over()
+        self.trial.context.cancel.is_cancelled()
+            || self.is_timed_out()
             || matches!(outcome, Outcome::Interrupted | Outcome::BudgetExceeded)
+    }
+
+    fn is_timed_out(&self) -> bool {
+        self.ends_at
+            .is_some_and(|ends_at| ends_at <= Instant::now())
     }
 
     async fn rest(&self, pause: Duration) {
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            () = self.context.cancel.cancelled() => {}
+            () = self.trial.context.cancel.cancelled() => {}
         }
     }
 
     /// Whether the agent left the workspace unchanged. If that is unknown, it counts as changed.
     async fn is_unchanged(&self) -> bool {
-        let Some(workspace) = &self.workspace else {
-            return false;
-        };
-        let change = workspace.change(&self.private.join("look.patch")).await;
+        let workspace = &self.site.workspace;
+        let change = workspace
+            .change(&self.trial.private.join("look.patch"))
+            .await;
         change.is_ok_and(|change| change.files.is_empty())
     }
 
     /// Runs the check command of the loop, if there is one and there is work to check.
-    async fn check(&mut self, ran: &AgentRun) -> Option<CheckRecord> {
-        let check = self.plan.policy.check.as_ref()?;
-        let outcome = ran.conclusion.outcome;
+    async fn check(&mut self, end: &AgentEnd) -> Option<CheckRecord> {
+        let check = self.trial.plan.policy.check.as_ref()?;
+        let outcome = end.conclusion.outcome;
         if self.is_over(outcome) || outcome.is_infrastructure() {
             return None;
         }
-        let trial_dir = Arc::clone(self.trial_dir.as_ref()?);
-        let left = self.iterations.left(self.plan.task.limits.timeout);
-        let timeout = left.map_or(check.timeout, |left| left.min(check.timeout));
+        let Site {
+            exec_env,
+            trial_dir,
+            ..
+        } = &self.site;
+        let timeout = self
+            .left()
+            .map_or(check.timeout, |left| left.min(check.timeout));
         let began = Instant::now();
         let command = ShellCommand {
             argv: &shell::line(&check.check),
-            env: self.exec_env.env(self.context.host, &trial_dir.home),
-            cwd: &self.workdir(),
+            env: exec_env.env(self.trial.context.host, &trial_dir.home),
+            cwd: &self.trial.workdir(&self.site),
             timeout: Some(timeout),
-            logs: self.artifacts.join(CHECK),
+            logs: self.trial.artifacts.join(CHECK),
         };
         let ended = command
-            .run(&self.exec_env, self.context.host, self.context.cancel)
+            .run(exec_env, self.trial.context.host, self.trial.context.cancel)
             .await
             .and_then(|ran| ran.code(&check.check));
         Some(CheckRecord {
@@ -199,17 +233,17 @@ impl Trial<'_> {
 
     /// The next step after the result of the check command.
     fn after(&mut self, check: &CheckRecord) -> Option<Next> {
-        let policy = self.plan.policy.check.as_ref()?;
+        let policy = self.trial.plan.policy.check.as_ref()?;
         if check.passed {
             return None;
         }
-        self.iterations.failed_checks += 1;
-        if self.iterations.failed_checks >= policy.iterations {
+        self.failed_checks += 1;
+        if self.failed_checks >= policy.iterations {
             let note = format!("`{}` did not succeed in any iteration", policy.check);
-            self.record.notes.push(note);
+            self.trial.record.notes.push(note);
             return None;
         }
-        (!self.context.cancel.is_cancelled() && !self.iterations.is_over()).then_some(Next {
+        (!self.trial.context.cancel.is_cancelled() && !self.is_timed_out()).then_some(Next {
             reason: IterationReason::CheckFailed,
             takes_over: false,
         })
@@ -217,14 +251,14 @@ impl Trial<'_> {
 
     /// The description of a failed check for the prompt.
     fn failure(&self, check: Option<&CheckRecord>) -> Option<String> {
-        let policy: &CheckLoop = self.plan.policy.check.as_ref()?;
+        let policy: &CheckLoop = self.trial.plan.policy.check.as_ref()?;
         let check = check.filter(|check| !check.passed)?;
         let how = match (check.exit_code, &check.problem) {
             (Some(code), _) => format!("`{}` exited with code {code}", check.command),
             (None, problem) => problem.clone().unwrap_or_default(),
         };
-        let said = tail(&self.artifacts.join(CHECK).join("output.log"));
-        let (done, of) = (self.iterations.failed_checks, policy.iterations);
+        let said = tail(&self.trial.artifacts.join(CHECK).join("output.log"));
+        let (done, of) = (self.failed_checks, policy.iterations);
         Some(format!(
             "\n\nWork on this task has already started: the workspace contains the result of the previous iteration ({done} of {of}). After it {how}. The end of what it printed:\n\n{said}\n"
         ))
@@ -232,18 +266,18 @@ impl Trial<'_> {
 
     fn note_iteration(
         &mut self,
-        ran: &AgentRun,
+        end: &AgentEnd,
         reason: IterationReason,
         check: Option<CheckRecord>,
     ) {
-        if self.plan.policy.is_empty() {
+        if self.trial.plan.policy.is_empty() {
             return;
         }
-        let plan = self.current();
-        let conclusion = &ran.conclusion;
-        let (usage, agent_usage) = settled(conclusion, self.record.gateway.as_ref());
-        let number = u32::try_from(self.record.iterations.len()).unwrap_or(u32::MAX);
-        self.record.iterations.push(IterationRecord {
+        let plan = self.trial.plan_of(self.agents.contestant);
+        let conclusion = &end.conclusion;
+        let (usage, agent_usage) = settled(conclusion, self.trial.record.gateway.as_ref());
+        let number = u32::try_from(self.trial.record.iterations.len()).unwrap_or(u32::MAX);
+        self.trial.record.iterations.push(IterationRecord {
             number: number.saturating_add(1),
             reason,
             kind: plan.adapter.name().to_owned(),
@@ -251,10 +285,10 @@ impl Trial<'_> {
             model: conclusion.model.clone(),
             folder: None,
             outcome: conclusion.outcome,
-            process: self.record.process.clone(),
+            process: self.trial.record.process.clone(),
             usage,
             agent_usage,
-            gateway: self.record.gateway.clone(),
+            gateway: self.trial.record.gateway.clone(),
             session_id: conclusion.session_id.clone(),
             turns: conclusion.turns,
             counts: conclusion.counts,
@@ -266,54 +300,52 @@ impl Trial<'_> {
     /// Prepares another iteration and its agent. `failure` is added to the prompt.
     async fn again(
         &mut self,
-        ran: &AgentRun,
+        end: AgentEnd,
         next: &Next,
         failure: Option<&str>,
-    ) -> Result<Prepared, NotRun> {
-        self.keep_iteration(ran).map_err(|error| kept(&error))?;
+    ) -> Result<AgentStart, NotRun> {
+        self.keep_iteration(end).map_err(|error| kept(&error))?;
         if next.takes_over {
-            self.contestant = Contestant::Fallback;
+            self.agents.contestant = Contestant::Fallback;
         }
-        let number = self.record.iterations.len() + 1;
-        (self.context.listener)(&Event::Iteration {
+        let adapter = self.trial.plan_of(self.agents.contestant).adapter;
+        let number = self.trial.record.iterations.len() + 1;
+        (self.trial.context.listener)(&Event::Iteration {
             number: u32::try_from(number).unwrap_or(u32::MAX),
-            agent: self.current().adapter.name().to_owned(),
+            agent: adapter.name().to_owned(),
             reason: next.reason,
         });
-        self.make_folders().map_err(|error| kept(&error))?;
-        let log = NamedTempFile::new_in(&self.private)?;
-        self.log = Some(LogWriter::new(log));
-        let trial_dir = Arc::clone(
-            self.trial_dir
-                .as_ref()
-                .expect("an agent has run in the trial directory"),
-        );
+        self.trial
+            .make_folders(adapter)
+            .map_err(|error| kept(&error))?;
+        let (agents, site) = (&self.agents, &self.site);
+        let trial_dir = &site.trial_dir;
         trial_dir.empty()?;
-        self.exec_env
+        site.exec_env
             .empty(&[&trial_dir.home, &trial_dir.scratch])
             .await
             .map_err(super::container::failed)?;
-        let image = self.image.clone();
-        let equipment = self.equip(&trial_dir, image.as_ref()).await?;
-        let mut prompt = self.asked.clone();
+        let equipment = self.trial.equip(agents, trial_dir).await?;
+        let mut prompt = self.prompt.clone();
         prompt.push_str(failure.unwrap_or_default());
-        fs::write(self.artifacts.join(PROMPT_FILE), &prompt)?;
-        self.launch(&trial_dir, equipment, &prompt).await
+        fs::write(self.trial.artifacts.join(PROMPT_FILE), &prompt)?;
+        self.trial.launch(agents, site, equipment, &prompt).await
     }
 
     /// Moves the files of the finished iteration to its own directory.
-    fn keep_iteration(&mut self, ran: &AgentRun) -> Result<(), StoreError> {
-        self.take_over_identity(ran);
-        let account = self.account(ran);
-        self.write_log(&account)?;
-        let name = format!("{ITERATIONS}/{}", self.record.iterations.len());
-        let folder = self.artifacts.join(&name);
+    fn keep_iteration(&mut self, end: AgentEnd) -> Result<(), StoreError> {
+        let adapter = self.trial.plan_of(end.contestant).adapter;
+        self.trial.take_over_identity(&end);
+        let account = self.trial.account(&end, Some(&self.site));
+        self.trial.write_log(end.log, &account)?;
+        let name = format!("{ITERATIONS}/{}", self.trial.record.iterations.len());
+        let folder = self.trial.artifacts.join(&name);
         let failed = |path: &Utf8Path| {
             let path = path.to_owned();
             move |source| StoreError { path, source }
         };
         fs::create_dir_all(&folder).map_err(failed(&folder))?;
-        let logs = logs_folder("".into(), self.current().adapter);
+        let logs = logs_folder("".into(), adapter);
         let files = [
             "raw",
             logs.as_str(),
@@ -325,33 +357,35 @@ impl Trial<'_> {
             sidecar::KEPT,
         ];
         for file in files {
-            let from = self.artifacts.join(file);
+            let from = self.trial.artifacts.join(file);
             if from.exists() {
                 dir::rename(&from, folder.join(file)).map_err(failed(&from))?;
             }
         }
-        if let Some(last) = self.record.iterations.last_mut() {
+        if let Some(last) = self.trial.record.iterations.last_mut() {
             last.folder = Some(name);
         }
-        self.record.process = None;
-        self.record.gateway = None;
-        self.record.sidecar = None;
+        self.trial.record.process = None;
+        self.trial.record.gateway = None;
+        self.trial.record.sidecar = None;
         // The record shows the trial's progress if Proctor is killed.
-        self.write_record()
+        self.trial.write_record()
     }
 
     /// The result of an iteration that could not be started.
-    fn not_started(&self, why: NotRun) -> AgentRun {
-        match why {
+    fn not_started(&self, why: NotRun) -> AgentEnd {
+        let end = match why {
             NotRun::Usage(error) => {
-                self.not_run(Outcome::Sandbox, "ITERATION_FAILED", chain(&error))
+                self.trial
+                    .not_run(Outcome::Sandbox, "ITERATION_FAILED", chain(&error))
             }
             NotRun::Infrastructure {
                 outcome,
                 code,
                 message,
-            } => self.not_run(outcome, code, message),
-        }
+            } => self.trial.not_run(outcome, code, message),
+        };
+        end.of(&self.agents)
     }
 }
 

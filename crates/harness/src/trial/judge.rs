@@ -6,28 +6,58 @@ use proctor_record::{
     session::LogError,
 };
 
-use super::{AgentRun, Judged, Trial, chain};
+use super::{AgentRun, AgentWork, Judged, Site, Trial, chain};
 use crate::{
     evaluate::{self, Desk, EVIDENCE, Judging},
-    workspace::Change,
+    workspace::{Change, Workspace},
 };
 
 impl Trial<'_> {
-    /// Compares the workspace with the baseline and runs the evaluators. Excluded trials are not
-    /// judged.
-    pub(super) async fn judge(&mut self, ran: &AgentRun) -> Judged {
-        let outcome = ran.conclusion.outcome;
-        let change = self.change().await;
+    /// Compares the workspace with the baseline, runs the evaluators and removes the container.
+    /// Excluded trials are not judged.
+    pub(super) async fn judge(&mut self, run: AgentRun) -> Judged {
+        let AgentRun { end, site } = run;
+        let outcome = end.conclusion.outcome;
+        let exit_code = self.conclude(end, site.as_ref());
+        let change = match &site {
+            Some(site) => self.change(&site.workspace).await,
+            None => None,
+        };
         self.phase(Phase::Judging);
-        let workdir = self.workdir();
+        self.run_evaluators(outcome, site.as_ref(), change.as_ref())
+            .await;
+        let work = match site {
+            None => None,
+            Some(site) => {
+                self.leave(site.exec_env).await;
+                Some(AgentWork {
+                    workspace: site.workspace,
+                    change,
+                    trial_dir: site.trial_dir,
+                })
+            }
+        };
+        Judged {
+            outcome,
+            exit_code,
+            work,
+        }
+    }
+
+    async fn run_evaluators(
+        &mut self,
+        outcome: Outcome,
+        site: Option<&Site>,
+        change: Option<&Change>,
+    ) {
         // A separate directory: build tools look for settings in all parent directories.
         let trial_dir = change
             .is_some()
             .then(|| evaluate::private_dir(self.context.host));
         for (number, evaluator) in self.plan.task.evaluators.iter().enumerate() {
-            let verdict = match (&self.workspace, &change, &trial_dir) {
+            let verdict = match (site, change, &trial_dir) {
                 _ if outcome.is_infrastructure() => {
-                    evaluator.skipped(&format!("not judged: the outcome is {}", outcome.as_str()))
+                    evaluator.skipped(&format!("excluded: the outcome is {}", outcome.as_str()))
                 }
                 _ if self.context.cancel.is_cancelled() => {
                     let why = if self.context.cause.is_final() {
@@ -35,11 +65,11 @@ impl Trial<'_> {
                     } else {
                         "the run was interrupted"
                     };
-                    evaluator.skipped(&format!("not judged: {why}"))
+                    evaluator.skipped(&format!("excluded: {why}"))
                 }
-                (Some(workspace), Some(change), Some(Ok(trial_dir))) => {
+                (Some(site), Some(change), Some(Ok(trial_dir))) => {
                     let judging = Judging {
-                        workspace,
+                        workspace: &site.workspace,
                         change,
                         reference: self.plan.task.reference.as_ref(),
                         usage: self.record.usage.as_ref(),
@@ -47,8 +77,8 @@ impl Trial<'_> {
                         evidence: EVIDENCE,
                         scratch: &trial_dir.scratch,
                         sandbox: self.context.sandbox,
-                        exec_env: &self.exec_env,
-                        workdir: &workdir,
+                        exec_env: &site.exec_env,
+                        workdir: &self.workdir(site),
                         environment: self.plan.task.environment(),
                         host: self.context.host,
                         desk: self.desk(),
@@ -57,18 +87,17 @@ impl Trial<'_> {
                     evaluator.judge(&judging, number + 1).await
                 }
                 (_, _, Some(Err(error))) => evaluator.broken(error),
-                _ => evaluator.skipped("not judged: the agent's change is unknown"),
+                _ => evaluator.skipped("excluded: the agent's change is unknown"),
             };
             (self.context.listener)(&Event::judged(&verdict));
             self.record.verdicts.push(verdict);
         }
-        Judged { change }
     }
 
     /// Compares the workspace with the baseline; `None` if the change cannot be determined.
-    async fn change(&mut self) -> Option<Change> {
+    async fn change(&mut self, workspace: &Workspace) -> Option<Change> {
         let patch = self.artifacts.join(record::PATCH_FILE);
-        match self.workspace.as_ref()?.change(&patch).await {
+        match workspace.change(&patch).await {
             Ok(change) => {
                 self.record.notes.extend(change.notes.iter().cloned());
                 self.record.diff = evaluate::diff_record(&change, &patch).ok();

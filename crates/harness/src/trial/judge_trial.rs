@@ -48,6 +48,8 @@ fn plan(trial: &JudgeTrial<'_>) -> TrialPlan {
         package: None,
         number: 1,
         gateway: None,
+        treatment: Arc::default(),
+        variant_of: None,
         section: Arc::default(),
         definitions: None,
     }

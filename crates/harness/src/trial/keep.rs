@@ -6,7 +6,7 @@ use proctor_record::{
     record::{self, StoreError, TrialStatus},
 };
 
-use super::{Judged, Trial};
+use super::{AgentWork, Trial};
 use crate::config::KeepWorkspace;
 
 /// How the workspace of a finished trial is kept.
@@ -24,12 +24,12 @@ impl Trial<'_> {
 
     /// How the workspace is kept. A workspace that the diff cannot restore is kept completely, with
     /// a note.
-    pub(super) async fn form_to_keep(&mut self, judged: &Judged) -> KeptForm {
+    pub(super) async fn form_to_keep(&mut self, work: Option<&AgentWork>) -> KeptForm {
         match self.context.keep_workspace {
             KeepWorkspace::All => KeptForm::Whole,
             KeepWorkspace::None => KeptForm::Diff,
             KeepWorkspace::Failed if self.record.status != TrialStatus::Passed => KeptForm::Whole,
-            KeepWorkspace::Failed | KeepWorkspace::Needed => match self.check_diff(judged).await {
+            KeepWorkspace::Failed | KeepWorkspace::Needed => match self.check_diff(work).await {
                 Ok(()) => KeptForm::Diff,
                 Err(reason) => {
                     let note = format!("the complete workspace is kept: {reason}");
@@ -42,11 +42,12 @@ impl Trial<'_> {
 
     /// Checks that the base and the patches on disk restore the workspace, as `proctor rescore`
     /// does.
-    async fn check_diff(&self, judged: &Judged) -> Result<(), String> {
-        let Some(workspace) = &self.workspace else {
+    async fn check_diff(&self, work: Option<&AgentWork>) -> Result<(), String> {
+        let Some(work) = work else {
             return Ok(());
         };
-        let Some(change) = &judged.change else {
+        let workspace = &work.workspace;
+        let Some(change) = &work.change else {
             return Err("the agent's change is unknown".to_owned());
         };
         if let Some(reason) = &change.left_out {
@@ -76,20 +77,23 @@ impl Trial<'_> {
 
     /// Moves the workspace to its final path, if it is kept or hooks may read it, and removes
     /// private files.
-    pub(super) fn put_workspace(&mut self, form: KeptForm) -> Result<(), StoreError> {
+    pub(super) fn put_workspace(
+        &self,
+        work: Option<AgentWork>,
+        form: KeptForm,
+    ) -> Result<(), StoreError> {
         let failed = |path: &Utf8Path| {
             let path = path.to_owned();
             move |source| StoreError { path, source }
         };
         let is_moved = form == KeptForm::Whole || !self.plan.task.hooks.post_evaluation.is_empty();
-        if let Some(workspace) = self.workspace.take().filter(|_| is_moved) {
+        if let Some(AgentWork { workspace, .. }) = work.filter(|_| is_moved) {
             let to = self.kept_path();
             if self.docker().is_some() {
                 dir::remove_special_modes(workspace.path().as_std_path()).map_err(failed(&to))?;
             }
             workspace.files.move_to(&to).map_err(failed(&to))?;
         }
-        self.trial_dir = None;
         dir::remove(&self.private).map_err(failed(&self.private))
     }
 

@@ -1,7 +1,7 @@
 //! One trial, from its plan to its record.
 //!
-//! [`run`] goes through the phases: a `Prepared` agent can be started, an `AgentRun` has ended, a
-//! `Judged` trial has its verdicts, and the [`Record`](proctor_record::record::Record) is the result of a
+//! [`run`] goes through the phases: a `Prepared` trial can start its agent, the agent of an
+//! `AgentRun` has ended, a `Judged` trial has its verdicts, and the [`Record`](proctor_record::record::Record) is the result of a
 //! finished trial. `evidence` decides the outcome.
 
 mod agent_run;
@@ -9,6 +9,7 @@ mod container;
 mod contestant;
 mod context;
 mod drive;
+mod equip;
 mod error;
 mod evidence;
 pub mod export;
@@ -18,6 +19,8 @@ mod iterate;
 mod judge;
 mod judge_trial;
 mod keep;
+mod launch;
+mod phases;
 mod prepare;
 pub mod provider_limits;
 mod script;
@@ -25,6 +28,8 @@ pub mod sdk_server;
 mod sidecar;
 mod socket;
 mod stuck;
+mod tools;
+mod treatment;
 #[expect(clippy::module_inception, reason = "the main type of the module")]
 mod trial;
 mod workspace;
@@ -33,7 +38,10 @@ use proctor_record::error_chain::chain;
 
 use self::{
     contestant::{AgentTools, Contestant, ContestantPlan},
-    trial::{AgentRun, Judged, Prepared, Trial, logs_folder, millis, settled},
+    phases::{
+        AgentEnd, AgentRun, AgentStart, AgentWork, Agents, Judged, Prepared, SessionLog, Site,
+    },
+    trial::{Trial, logs_folder, millis, settled},
 };
 pub use self::{
     context::{Cause, Context},

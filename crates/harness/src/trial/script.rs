@@ -8,7 +8,7 @@ use fs_err as fs;
 use proctor_record::{fs::dir, platform, secrets::Secrets};
 use proctor_sandbox::{Access, ExecEnv, Mount, trial_dir::TrialDir};
 
-use super::{Contestant, Trial};
+use super::{Contestant, Site, Trial};
 
 /// The path of the script's directory in containers.
 const INSIDE: &str = "/proctor/agent";
@@ -52,18 +52,19 @@ impl Trial<'_> {
     /// Copies the script. Returns its path for the agent.
     pub(super) fn bring_script(
         &mut self,
-        trial_dir: &TrialDir,
+        contestant: Contestant,
+        site: &Site,
         secrets: &Secrets,
         key: &str,
     ) -> io::Result<Option<Utf8PathBuf>> {
-        let Some(script) = self.current().agent.script() else {
+        let Some(script) = self.plan_of(contestant).agent.script() else {
             return Ok(None);
         };
-        if matches!(self.exec_env, ExecEnv::Local) {
+        if matches!(site.exec_env, ExecEnv::Local) {
             return Ok(Some(script.to_owned()));
         }
         let folder = script.parent().unwrap_or(Utf8Path::new("."));
-        let to = copies(trial_dir, self.contestant);
+        let to = copies(&site.trial_dir, contestant);
         empty(&to)?;
         let name = script.file_name().unwrap_or_default();
         let mut files = vec![Utf8PathBuf::from(name)];
@@ -79,7 +80,7 @@ impl Trial<'_> {
             copy(&folder.join(file), &to.join(file), secrets, key)?;
         }
         dir::open_to_all(to.as_std_path())?;
-        Ok(Some(self.exec_env.inside(&to.join(name))))
+        Ok(Some(site.exec_env.inside(&to.join(name))))
     }
 
     /// Files and directories that an agent must not see: how it is judged, and other results.

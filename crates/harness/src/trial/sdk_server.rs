@@ -13,7 +13,7 @@ use proctor_agents::claude_code::{
 use proctor_record::{
     outcome::{EndedBy, Ending, Outcome},
     record::metrics_file::AgentMetrics,
-    session::{Conclusion, Session, SessionEvent, SessionHost, Source, Text},
+    session::{Conclusion, LineSource, Session, SessionEvent, SessionHost, Text},
 };
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -96,7 +96,7 @@ impl SdkServer {
                 Step::Event(Some(SocketEvent::Frame(frame))) => {
                     let lines = frame.split(|byte| *byte == b'\n');
                     for line in lines.filter(|line| !line.is_empty()) {
-                        session.on_line(Source::Socket, line, &mut desk);
+                        session.on_line(LineSource::Socket, line, &mut desk);
                     }
                     greet_at = greet_at.filter(|_| !session.is_flat());
                 }

@@ -8,27 +8,36 @@ use proctor_record::{
     session::{Conclusion, LogError},
 };
 
-use super::{Trial, chain};
+use super::{ContestantPlan, Trial, chain};
+use crate::workspace::Workspace;
 
 /// The name of the kept file.
 pub(super) const KEPT: &str = "thunderdome-metrics.json";
 
 impl Trial<'_> {
     /// Removes lines that an agent's tools add to `.gitignore`.
-    pub(super) async fn remove_ignore_lines(&mut self) {
-        let lines = self.current().agent.ignore_lines();
-        let Some(workspace) = self.workspace.as_ref().filter(|_| !lines.is_empty()) else {
+    pub(super) async fn remove_ignore_lines(
+        &mut self,
+        plan: ContestantPlan<'_>,
+        workspace: &Workspace,
+    ) {
+        let lines = plan.agent.ignore_lines();
+        if lines.is_empty() {
             return;
-        };
+        }
         if let Err(error) = workspace.remove_lines(".gitignore", lines).await {
             self.note(format!("cannot restore `.gitignore`: {}", chain(&error)));
         }
     }
 
     /// Adds the figures to the session's conclusion. An invalid file is a warning.
-    pub(super) fn read_sidecar(&mut self, conclusion: &mut Conclusion) {
-        let (Some(name), Some(workspace)) = (self.current().agent.sidecar(), &self.workspace)
-        else {
+    pub(super) fn read_sidecar(
+        &mut self,
+        plan: ContestantPlan<'_>,
+        workspace: &Workspace,
+        conclusion: &mut Conclusion,
+    ) {
+        let Some(name) = plan.agent.sidecar() else {
             return;
         };
         let path = workspace.path().join(name);

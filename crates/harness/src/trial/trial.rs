@@ -1,39 +1,31 @@
 //! One trial from start to end: prepare, run the agent, judge, record.
 
-use std::{collections::BTreeMap, sync::Arc, time::Instant};
+use std::{collections::BTreeMap, io, time::Instant};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use jiff::Timestamp;
-use proctor_agents::agent::{Adapter, Launch};
-use proctor_gateway::Budget;
+use proctor_agents::agent::Adapter;
 use proctor_record::{
     VERSION,
     fs::dir,
-    outcome::{Ending, Outcome},
+    outcome::Outcome,
     record::{self, Event, GatewayRecord, Phase, Record, Results, StoreError, score::Score},
     session::{Conclusion, LogError},
     transcript::{Account, Contender, LogWriter, Times, UNKNOWN},
     usage::Usage,
 };
-use proctor_sandbox::{ExecEnv, docker::Image, trial_dir::TrialDir};
 use tempfile::NamedTempFile;
 
 use super::{
-    AgentTools, Cause, Contestant, Context, TrialError, chain,
+    AgentEnd, AgentRun, Contestant, Context, Judged, SessionLog, Site, TrialError, chain,
     evidence::{self, Evidence},
     first_record,
-    iterate::Iterations,
-    prepare::NotRun,
+    prepare::{NotPrepared, NotRun},
     status,
+    treatment::TrialTreatment,
 };
-use crate::{
-    config::Reference,
-    model_access::TrialModels,
-    plan::TrialPlan,
-    trial::socket::Socket,
-    workspace::{Change, Workspace},
-};
+use crate::{config::Reference, plan::TrialPlan};
 
 /// The prefix of directories that exist in a trial's directory only while it runs.
 pub(crate) const PRIVATE: &str = ".trial";
@@ -42,50 +34,35 @@ pub(crate) const PRIVATE: &str = ".trial";
 /// error.
 pub async fn run(plan: &TrialPlan, context: &Context<'_>) -> Result<Record, TrialError> {
     let mut trial = Trial::begin(plan, context).map_err(TrialError::Folder)?;
-    let prepared = tokio::select! {
-        prepared = trial.prepare() => prepared,
-        () = context.cancel.cancelled() => Err(cut_off(context.cause)),
-    };
-    let ran = match prepared {
-        Ok(ready) => trial.iterate(ready).await,
-        Err(NotRun::Usage(error)) => return Err(error),
-        Err(NotRun::Infrastructure {
-            outcome,
-            code,
-            message,
-        }) => trial.not_run(outcome, code, message),
+    let run = match trial.prepare().await {
+        Ok(prepared) => trial.iterate(prepared).await,
+        Err(NotPrepared { reason, site }) => match reason {
+            NotRun::Usage(error) => return Err(error),
+            NotRun::Infrastructure {
+                outcome,
+                code,
+                message,
+            } => AgentRun {
+                end: trial.not_run(outcome, code, message),
+                site,
+            },
+        },
     };
     // From here on files are written by their paths, which belong to another process if the trial is lost.
     if context.cause.is_lost() {
-        trial.leave().await;
+        if let Some(site) = run.site {
+            trial.leave(site.exec_env).await;
+        }
         return Err(TrialError::Lost);
     }
-    trial.conclude(&ran);
-    let judged = trial.judge(&ran).await;
-    trial.leave().await;
+    let judged = trial.judge(run).await;
     if context.cause.is_lost() {
         return Err(TrialError::Lost);
     }
-    trial.end(&ran, &judged).await
+    trial.finish(judged).await
 }
 
-/// The excluded result of a trial that is cancelled before its agent starts.
-fn cut_off(cause: &Cause<'_>) -> NotRun {
-    let (outcome, code, message) = if cause.is_final() {
-        let message = "the time limit of its job was reached before the agent started";
-        (Outcome::Sandbox, "SANDBOX_FAILED", message)
-    } else {
-        let message = "the run was interrupted before the agent started";
-        (Outcome::Interrupted, "INTERRUPTED", message)
-    };
-    NotRun::Infrastructure {
-        outcome,
-        code,
-        message: message.to_owned(),
-    }
-}
-
-/// A trial in progress.
+/// The part of a trial that exists in all of its phases.
 pub(super) struct Trial<'a> {
     pub(super) plan: &'a TrialPlan,
     pub(super) context: &'a Context<'a>,
@@ -95,51 +72,8 @@ pub(super) struct Trial<'a> {
     /// A handle on the artifacts directory, even if it is moved: records are written only there.
     pub(super) dir: record::DirHandle,
     pub(super) private: Utf8PathBuf,
-    /// The log of the session; `None` once it is finished.
-    pub(super) log: Option<LogWriter<NamedTempFile>>,
-    #[expect(clippy::struct_field_names, reason = "`dir` is another directory")]
-    pub(super) trial_dir: Option<Arc<TrialDir>>,
-    /// The environment of its commands.
-    pub(super) exec_env: ExecEnv,
-    /// The image, with containers.
-    pub(super) image: Option<Image>,
-    /// The current contestant.
-    pub(super) contestant: Contestant,
-    /// The CLIs of the contestants.
-    pub(super) tools: BTreeMap<Contestant, AgentTools>,
-    /// The prompt.
-    pub(super) asked: String,
-    /// The agent's deadline, as announced to it.
-    pub(super) deadline: Option<String>,
-    /// The progress of the iterations.
-    pub(super) iterations: Iterations,
-    /// The shared budget of several iterations.
-    pub(super) budget: Option<Arc<Budget>>,
-    /// The trial's model access.
-    pub(super) models: Option<TrialModels>,
-    pub(super) workspace: Option<Workspace>,
-}
-
-/// An agent that is ready to start.
-pub(super) struct Prepared {
-    pub(super) launch: Launch,
-    pub(super) socket: Option<Socket>,
-    /// The agent's working directory, as a path inside its environment.
-    pub(super) workdir: Utf8PathBuf,
-}
-
-/// The result of an agent's run.
-pub(super) struct AgentRun {
-    pub(super) conclusion: Conclusion,
-    pub(super) ending: Ending,
-    pub(super) completed_at: Timestamp,
-    pub(super) duration_ms: u64,
-}
-
-/// The result of judging, in addition to the verdicts in the record.
-pub(super) struct Judged {
-    /// The agent's change; `None` if it could not be determined.
-    pub(super) change: Option<Change>,
+    /// The files of the agent, and how to recognize them in requests.
+    pub(super) treatment: TrialTreatment,
 }
 
 impl<'a> Trial<'a> {
@@ -157,10 +91,6 @@ impl<'a> Trial<'a> {
                 source,
             })?;
         }
-        let log = NamedTempFile::new_in(&private).map_err(|source| StoreError {
-            path: private.clone(),
-            source,
-        })?;
         let trial = Trial {
             plan,
             context,
@@ -169,27 +99,16 @@ impl<'a> Trial<'a> {
             dir: record::DirHandle::open(&artifacts)?,
             artifacts,
             private,
-            log: Some(LogWriter::new(log)),
-            trial_dir: None,
-            exec_env: ExecEnv::Local,
-            image: None,
-            contestant: Contestant::Primary,
-            tools: BTreeMap::new(),
-            asked: String::new(),
-            deadline: None,
-            iterations: Iterations::default(),
-            budget: None,
-            models: None,
-            workspace: None,
+            treatment: TrialTreatment::default(),
         };
-        trial.make_folders()?;
+        trial.make_folders(plan.adapter)?;
         trial.write_record()?;
         Ok(trial)
     }
 
     /// Creates the directories of the agent's output.
-    pub(super) fn make_folders(&self) -> Result<(), StoreError> {
-        let logs = logs_folder(&self.artifacts, self.current().adapter);
+    pub(super) fn make_folders(&self, adapter: &dyn Adapter) -> Result<(), StoreError> {
+        let logs = logs_folder(&self.artifacts, adapter);
         for folder in [self.artifacts.join("raw"), logs] {
             fs::create_dir_all(&folder).map_err(|source| StoreError {
                 path: folder,
@@ -203,48 +122,55 @@ impl<'a> Trial<'a> {
         (self.context.listener)(&Event::Phase { phase });
     }
 
-    /// Takes over the session's result and finishes its log, which evaluators may read.
-    fn conclude(&mut self, ran: &AgentRun) {
-        self.take_over_identity(ran);
+    /// Takes over the session's result and finishes its log, which evaluators may read. Returns the
+    /// exit code for the results.
+    pub(super) fn conclude(&mut self, end: AgentEnd, site: Option<&Site>) -> i32 {
+        self.take_over_identity(&end);
         let record = &mut self.record;
-        (record.usage, record.agent_usage) = settled(&ran.conclusion, record.gateway.as_ref());
-        record.session_id.clone_from(&ran.conclusion.session_id);
-        record.turns = ran.conclusion.turns;
-        record.counts = ran.conclusion.counts;
+        (record.usage, record.agent_usage) = settled(&end.conclusion, record.gateway.as_ref());
+        record.session_id.clone_from(&end.conclusion.session_id);
+        record.turns = end.conclusion.turns;
+        record.counts = end.conclusion.counts;
         record.sum_iterations();
-        let account = self.account(ran);
+        let account = self.account(&end, site);
         self.record
             .errors
             .splice(0..0, account.errors.iter().cloned());
         // A file that cannot be kept is an error in the record; only the record itself is required.
-        let kept = self.write_log(&account);
+        let kept = self.write_log(end.log, &account);
         self.note_lost(kept);
+        account.execution.exit_code
     }
 
     /// Records the agent's identity. A fallback is recorded in its iteration: the trial belongs to
     /// the primary agent.
-    pub(super) fn take_over_identity(&mut self, ran: &AgentRun) {
-        if self.contestant == Contestant::Fallback {
+    pub(super) fn take_over_identity(&mut self, end: &AgentEnd) {
+        if end.contestant == Contestant::Fallback {
             return;
         }
         let agent = &mut self.record.agent;
         // Some CLIs, and plain text output, do not name their model.
-        let answered = ran.conclusion.model.as_ref();
+        let answered = end.conclusion.model.as_ref();
         let gateway = self.record.gateway.as_ref();
         let seen = gateway.and_then(GatewayRecord::only_model);
         let known = answered.or(seen).or(agent.model_requested.as_ref());
         agent.model = known.cloned();
-        if ran.conclusion.version.is_some() {
-            agent.version.clone_from(&ran.conclusion.version);
+        if end.conclusion.version.is_some() {
+            agent.version.clone_from(&end.conclusion.version);
         }
     }
 
     /// Writes the results and cleans up.
-    async fn end(mut self, ran: &AgentRun, judged: &Judged) -> Result<Record, TrialError> {
-        let outcome = match ran.conclusion.outcome {
+    async fn finish(mut self, judged: Judged) -> Result<Record, TrialError> {
+        let Judged {
+            outcome,
+            exit_code,
+            work,
+        } = judged;
+        let outcome = match outcome {
             Outcome::Completed => {
                 let evidence = Evidence {
-                    is_change_lost: judged.change.is_none(),
+                    is_change_lost: work.as_ref().is_none_or(|work| work.change.is_none()),
                     ..Evidence::of(Outcome::Completed, self.context.cancelled())
                 };
                 evidence::outcome(&evidence, Vec::new()).outcome
@@ -257,9 +183,8 @@ impl<'a> Trial<'a> {
         record.outcome = outcome;
         record.status = status(outcome, &record.verdicts, is_cancelled);
         record.score = Score::of(outcome, record.status, &record.verdicts);
-        let exit_code = self.account(ran).execution.exit_code;
-        let form = self.form_to_keep(judged).await;
-        let kept = self.put_workspace(form);
+        let form = self.form_to_keep(work.as_ref()).await;
+        let kept = self.put_workspace(work, form);
         self.note_lost(kept);
         let record = &mut self.record;
         record.completed_at = Some(Timestamp::now().to_string());
@@ -291,7 +216,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    pub(super) fn account(&self, ran: &AgentRun) -> Account {
+    pub(super) fn account(&self, end: &AgentEnd, site: Option<&Site>) -> Account {
         let host = &self.record.host;
         let mut environment = BTreeMap::from([
             ("os".to_owned(), host.os.clone().into()),
@@ -303,17 +228,16 @@ impl<'a> Trial<'a> {
                 record::youbencha_version(VERSION).into(),
             ),
         ]);
-        let workdir = self.workdir().into_string();
-        if !workdir.is_empty() {
+        if let Some(site) = site {
+            let workdir = self.workdir(site).into_string();
             environment.insert("working_directory".to_owned(), workdir.into());
         }
-        let plan = self.current();
-        let version = self.current_cli().and_then(|cli| cli.version.as_deref());
+        let plan = self.plan_of(end.contestant);
         let contender = Contender {
             name: plan.adapter.name(),
-            version: match self.contestant {
+            version: match end.contestant {
                 Contestant::Primary => self.record.agent.version.as_deref(),
-                Contestant::Fallback => version,
+                Contestant::Fallback => end.version.as_deref(),
             },
             adapter_version: VERSION,
             provider: plan.adapter.provider(),
@@ -321,21 +245,31 @@ impl<'a> Trial<'a> {
             parameters: plan.agent.parameters(),
             environment,
         };
-        let started = ran.completed_at
-            - jiff::SignedDuration::from_millis(i64::try_from(ran.duration_ms).unwrap_or(0));
+        let started = end.completed_at
+            - jiff::SignedDuration::from_millis(i64::try_from(end.duration_ms).unwrap_or(0));
         let times = Times {
             started_at: Some(started.to_string()),
-            completed_at: Some(ran.completed_at.to_string()),
-            duration_ms: Some(ran.duration_ms),
+            completed_at: Some(end.completed_at.to_string()),
+            duration_ms: Some(end.duration_ms),
         };
-        Account::new(ran.conclusion.clone(), contender, &ran.ending, times)
+        Account::new(end.conclusion.clone(), contender, &end.ending, times)
     }
 
-    pub(super) fn write_log(&mut self, account: &Account) -> Result<(), StoreError> {
+    /// An empty log of a session.
+    pub(super) fn new_log(&self) -> io::Result<SessionLog> {
+        NamedTempFile::new_in(&self.private).map(LogWriter::new)
+    }
+
+    /// Writes the log of a session, which is empty if the agent was not started.
+    pub(super) fn write_log(
+        &self,
+        log: Option<SessionLog>,
+        account: &Account,
+    ) -> Result<(), StoreError> {
         let path = self.artifacts.join(record::LOG_FILE);
-        let log = self.log.take().expect("the log is finished once");
         let written = log
-            .finish(account)
+            .map_or_else(|| self.new_log(), Ok)
+            .and_then(|log| log.finish(account))
             .and_then(|file| dir::persist(file, path.as_std_path()));
         written.map_err(|source| StoreError { path, source })
     }

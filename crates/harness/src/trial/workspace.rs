@@ -3,16 +3,16 @@
 
 use std::sync::Arc;
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8Path;
 use proctor_agents::agent::ReferenceAt;
 use proctor_record::{outcome::Outcome, record};
 use proctor_sandbox::{
-    docker::Image,
+    ExecEnv,
     shell::{self, ShellCommand},
     trial_dir::TrialDir,
 };
 
-use super::{Trial, TrialError, chain, container::Made, prepare::NotRun};
+use super::{Agents, Site, Trial, TrialError, chain, container::Made, prepare::NotRun};
 use crate::{
     config::{History, Reference},
     evaluate::{copy_without_ignored, make_executable},
@@ -24,25 +24,36 @@ use crate::{
 };
 
 impl Trial<'_> {
-    /// Creates the agent's workspace.
+    /// Creates the agent's workspace. Its container, if any, is put into `exec_env`.
     pub(super) async fn make_workspace(
         &mut self,
+        agents: &Agents,
         trial_dir: &TrialDir,
-        image: Option<&Image>,
-    ) -> Result<Utf8PathBuf, NotRun> {
-        let task = Arc::clone(&self.plan.task);
+        has_models: bool,
+        exec_env: &mut ExecEnv,
+    ) -> Result<Workspace, NotRun> {
+        let task = &self.plan.task;
+        let image = agents.image.as_ref();
         let path = trial_dir.path.join("src-modified");
         let mut made = match &task.files {
             Files::Repo(checkout) => {
-                let exec_env =
-                    image.map(|image| Box::pin(self.make_exec_env(image, trial_dir, Some(&path))));
-                let (made, exec_env, note) = self.check_out(checkout, exec_env, &path).await?;
+                let container = match image {
+                    None => None,
+                    Some(image) => {
+                        let mounts = self.mounts(agents, trial_dir, Some(&path))?;
+                        let made = self.make_exec_env(image, trial_dir, mounts, has_models);
+                        Some(Box::pin(made))
+                    }
+                };
+                let start = self.plan.treatment.start(checkout);
+                let (made, container, note) = self.check_out(&start, container, &path).await?;
                 self.record.notes.extend(note);
-                if let Some(exec_env) = exec_env {
-                    self.enter(exec_env);
-                    self.hand_over(&[&trial_dir.home, &trial_dir.scratch, &path])
-                        .await?;
+                if let Some(container) = container {
+                    *exec_env = self.enter(container);
+                    let own = [trial_dir.home.as_path(), &trial_dir.scratch, &path];
+                    self.hand_over(exec_env, &own).await?;
                 }
+                self.start_elsewhere(&made, checkout).await?;
                 made
             }
             Files::Existing { directory, base } => {
@@ -57,9 +68,10 @@ impl Trial<'_> {
                 let source = match image {
                     None => self.lay_out(environment)?,
                     Some(image) => {
-                        let exec_env = self.make_exec_env(image, trial_dir, None).await?;
-                        self.enter(exec_env);
-                        self.files_of_image().await?
+                        let mounts = self.mounts(agents, trial_dir, None)?;
+                        let made = self.make_exec_env(image, trial_dir, mounts, has_models);
+                        *exec_env = self.enter(made.await?);
+                        self.files_of_image(exec_env).await?
                     }
                 };
                 self.fill(self.base(source).await?, &path).await?
@@ -68,11 +80,12 @@ impl Trial<'_> {
         self.record.task.commit.clone_from(&made.source_commit);
         self.record.task.tree = Some(made.base_tree.clone());
         // Two builds of one image may differ in files that do not matter: its definition has the recipe.
-        if let (Some(definition), None) = (&mut self.record.task.definition, task.environment()) {
+        let is_own = task.environment().is_none() && self.plan.treatment.revision.is_none();
+        if let (Some(definition), true) = (&mut self.record.task.definition, is_own) {
             definition.find("tree", &made.base_tree);
         }
         if let Some(install) = &task.install {
-            match self.install(install, trial_dir, &path).await {
+            match self.install(install, exec_env, trial_dir, &path).await {
                 Err(NotRun::Infrastructure {
                     outcome: Outcome::Sandbox,
                     message,
@@ -84,8 +97,7 @@ impl Trial<'_> {
             }
             self.settle(&mut made).await?;
         }
-        self.workspace = Some(made);
-        Ok(path)
+        Ok(made)
     }
 
     /// Makes the current content of the workspace the baseline.
@@ -166,18 +178,19 @@ impl Trial<'_> {
     async fn install(
         &self,
         install: &Install,
+        exec_env: &ExecEnv,
         trial_dir: &TrialDir,
         workspace: &Utf8Path,
     ) -> Result<(), NotRun> {
         let command = ShellCommand {
             argv: &shell::line(&install.command),
-            env: self.exec_env.env(self.context.host, &trial_dir.home),
-            cwd: &self.exec_env.inside(workspace),
+            env: exec_env.env(self.context.host, &trial_dir.home),
+            cwd: &exec_env.inside(workspace),
             timeout: Some(install.timeout),
             logs: self.artifacts.join("install"),
         };
         let ran = command
-            .run(&self.exec_env, self.context.host, self.context.cancel)
+            .run(exec_env, self.context.host, self.context.cancel)
             .await;
         let ended = ran.and_then(|ran| Ok((ran.code(&install.command)?, ran.last_line)));
         let message = match ended {
@@ -208,7 +221,7 @@ impl Trial<'_> {
         })
     }
 
-    fn not_made(&self, error: WorkspaceError) -> NotRun {
+    pub(super) fn not_made(&self, error: WorkspaceError) -> NotRun {
         match error {
             WorkspaceError::Source(source) => self.source_failed(source),
             other => workspace_failed(&other),
@@ -216,40 +229,42 @@ impl Trial<'_> {
     }
 
     /// The reference solution, for the oracle.
-    pub(super) async fn reference(
-        &self,
-        trial_dir: &TrialDir,
-    ) -> Result<Option<ReferenceAt>, NotRun> {
+    pub(super) async fn reference(&self, site: &Site) -> Result<Option<ReferenceAt>, NotRun> {
+        let Site {
+            trial_dir,
+            exec_env,
+            workspace,
+        } = site;
         if !self.plan.agent.wants_reference() {
             return Ok(None);
         }
-        match (&self.plan.task.reference, &self.workspace) {
-            (Some(Reference::Patch(written)), _) => {
+        match &self.plan.task.reference {
+            Some(Reference::Patch(written)) => {
                 let patch = trial_dir.scratch.join("reference.patch");
                 fs_err::copy(written, &patch)?;
-                Ok(Some(ReferenceAt::Patch(self.exec_env.inside(&patch))))
+                Ok(Some(ReferenceAt::Patch(exec_env.inside(&patch))))
             }
-            (Some(Reference::Branch(branch)), Some(workspace)) => {
+            Some(Reference::Branch(branch)) => {
                 let patch = trial_dir.scratch.join("reference.patch");
                 let written = workspace.reference_patch(branch, &patch).await;
                 written.map_err(|error| self.not_made(error))?;
-                Ok(Some(ReferenceAt::Patch(self.exec_env.inside(&patch))))
+                Ok(Some(ReferenceAt::Patch(exec_env.inside(&patch))))
             }
-            (Some(Reference::Script(solution)), _) => {
+            Some(Reference::Script(solution)) => {
                 let folder = trial_dir.scratch.join("solution");
                 copy_without_ignored(&solution.folder, &folder)?;
                 make_executable(&folder.join("solve.sh"))?;
                 Ok(Some(ReferenceAt::Script {
-                    folder: self.exec_env.inside(&folder),
+                    folder: exec_env.inside(&folder),
                     env: solution.env.clone(),
                 }))
             }
-            _ => Ok(None),
+            Some(Reference::Folder(_)) | None => Ok(None),
         }
     }
 }
 
-fn workspace_failed(error: &WorkspaceError) -> NotRun {
+pub(super) fn workspace_failed(error: &WorkspaceError) -> NotRun {
     NotRun::Infrastructure {
         outcome: match error {
             WorkspaceError::Source(SourceError::Fetch { .. }) => Outcome::Network,

@@ -25,7 +25,7 @@ pub(super) struct Dockerfile {
 }
 
 /// A line with its position, without its line end.
-struct Line<'a> {
+struct DockerfileLine<'a> {
     text: &'a str,
     start: usize,
 }
@@ -81,14 +81,14 @@ impl Dockerfile {
     }
 }
 
-fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
+fn lines(text: &str) -> impl Iterator<Item = DockerfileLine<'_>> {
     let skipped = text.len() - text.trim_start_matches('\u{feff}').len();
     let mut start = skipped;
     text[skipped..].split_inclusive('\n').map(move |line| {
         let at = start;
         start += line.len();
         let text = line.trim_end_matches(['\n', '\r']);
-        Line { text, start: at }
+        DockerfileLine { text, start: at }
     })
 }
 

@@ -112,17 +112,19 @@ impl Workspace {
 
     /// The files in which a tree differs from the base.
     pub async fn changed_files(&self, tree: &str) -> Result<Vec<ChangedFile>, WorkspaceError> {
-        if tree == self.base_tree {
+        self.changed_between(&self.base_tree, tree).await
+    }
+
+    /// The files in which a tree differs from another one.
+    pub(super) async fn changed_between(
+        &self,
+        base: &str,
+        tree: &str,
+    ) -> Result<Vec<ChangedFile>, WorkspaceError> {
+        if tree == base {
             return Ok(Vec::new());
         }
-        let raw = [
-            "diff-tree",
-            "-r",
-            "-z",
-            "--no-renames",
-            &self.base_tree,
-            tree,
-        ];
+        let raw = ["diff-tree", "-r", "-z", "--no-renames", base, tree];
         let raw = self.git.run(raw).await?;
         let mut fields = raw.split(|byte| *byte == 0);
         let mut changed = Vec::new();

@@ -15,6 +15,7 @@ mod litter;
 mod look;
 mod nested;
 mod numstat;
+mod overlay;
 mod pristine;
 mod recipe;
 mod reference;

@@ -48,7 +48,7 @@ struct Copy {
 }
 
 /// Interprets the instructions.
-struct Reader<'a> {
+struct RecipeReader<'a> {
     escape: char,
     recipe: Recipe,
     stages: usize,
@@ -72,7 +72,7 @@ impl Recipe {
         );
         let whole = Span::default();
         let ignore = ignore.map_err(|error| vec![Fault::new(whole, error.to_string())])?;
-        let mut reader = Reader {
+        let mut reader = RecipeReader {
             escape: dockerfile.escape,
             recipe: Recipe {
                 base: String::new(),
@@ -187,7 +187,7 @@ fn set_modes(from: &std::path::Path, to: &std::path::Path, mode: u32) -> io::Res
     Ok(())
 }
 
-impl Reader<'_> {
+impl RecipeReader<'_> {
     fn instruction(&mut self, one: &Instruction) {
         let read = match one.keyword.as_str() {
             "FROM" => self.from(one),

@@ -15,7 +15,7 @@ use proctor_sandbox::{
 
 use super::{
     Base, attributes, base::commit_tree, head, large::LargeFile, nested::NestedRepos,
-    numstat::parse_numstat, pristine::Pristine, survey::Survey,
+    numstat::parse_numstat, overlay::Overlay, pristine::Pristine, survey::Survey,
 };
 use crate::{
     config::History,
@@ -45,9 +45,9 @@ pub struct Workspace {
     pub(crate) files: UntrustedDir,
     /// The checked-out commit of the source, if the source has commits.
     pub source_commit: Option<String>,
-    /// The single commit of the workspace.
+    /// The single commit of the workspace, with the files of the agent.
     pub base_commit: String,
-    /// The tree of that commit.
+    /// The tree that the work is compared with: the task's, without the files of the agent.
     pub base_tree: String,
     /// Git on the baseline, with the workspace's files.
     pub(super) git: Git,
@@ -57,6 +57,8 @@ pub struct Workspace {
     submodules: Vec<Vec<u8>>,
     /// The baseline before the agent started.
     pub(super) pristine: Mutex<Pristine>,
+    /// The files of the agent that are not the task's.
+    pub(super) overlay: Option<Overlay>,
 }
 
 /// Why a workspace could not be created or read.
@@ -103,8 +105,8 @@ pub struct Change {
 
 /// The updated index.
 #[derive(Default)]
-struct Staged {
-    tree: String,
+pub(super) struct Staged {
+    pub(super) tree: String,
     large: Vec<LargeFile>,
     notes: Vec<String>,
     left_out: Option<String>,
@@ -176,6 +178,7 @@ impl Workspace {
             git,
             base: Arc::clone(base),
             pristine: Mutex::default(),
+            overlay: None,
         };
         workspace.give_repository()?;
         workspace.fix_attributes().await?;
@@ -220,6 +223,13 @@ impl Workspace {
         let left_out = left_out.or_else(|| large.first().map(LargeFile::left_out));
         let large = large.iter().map(LargeFile::change);
         let head = head::read(&self.files);
+        let (tree, own) = self.without_overlay(tree).await?;
+        if !own.is_empty() {
+            let own = own.join(", ");
+            notes.push(format!(
+                "the agent changed files of its own variant, which are not judged: {own}"
+            ));
+        }
         if tree == self.base_tree {
             fs::write(patch, "")?;
             return Ok(Change {
@@ -230,16 +240,11 @@ impl Workspace {
                 left_out,
             });
         }
-        let base = self.base_commit.as_str();
-        let diff = [
-            "diff",
-            "--cached",
-            "--find-renames",
-            "--no-ext-diff",
-            "--no-textconv",
-        ];
-        let patch_args = diff.into_iter().chain(["--binary", "--full-index", base]);
-        let numstat_args = diff.into_iter().chain(["--numstat", "-z", base]);
+        let trees = [self.base_tree.as_str(), tree.as_str()];
+        let diff = ["diff", "--find-renames", "--no-ext-diff", "--no-textconv"];
+        let patch_args = diff.into_iter().chain(["--binary", "--full-index"]);
+        let numstat_args = diff.into_iter().chain(["--numstat", "-z"]);
+        let (patch_args, numstat_args) = (patch_args.chain(trees), numstat_args.chain(trees));
         let (written, numstat) =
             tokio::join!(git.run_to_file(patch_args, patch), git.run(numstat_args));
         written?;
@@ -254,7 +259,7 @@ impl Workspace {
     }
 
     /// Updates our own index from the workspace, except large files.
-    async fn stage(&self) -> Result<Staged, WorkspaceError> {
+    pub(super) async fn stage(&self) -> Result<Staged, WorkspaceError> {
         let git = &self.git;
         let mut staged = Staged::default();
         let notes = &mut staged.notes;
@@ -347,22 +352,40 @@ impl Workspace {
         if tree == self.base_tree {
             return Ok(());
         }
-        let git = self.git.clone().with_env(IDENTITY);
         let message = "Base of the trial: after the installation";
-        let mut commit = vec!["commit-tree", "-m", message, &tree];
+        self.commit_start(&tree, message).await?;
+        self.base_tree = tree;
+        self.git.run(["prune", "--expire=now"]).await?;
+        self.renew_repository().await
+    }
+
+    /// Makes a commit with this tree the start of the agent.
+    pub(super) async fn commit_start(
+        &mut self,
+        tree: &str,
+        message: &str,
+    ) -> Result<(), WorkspaceError> {
+        let git = self.git.clone().with_env(IDENTITY);
+        let mut commit = vec!["commit-tree", "-m", message, tree];
         if self.has_history() {
             commit.extend(["-p", &self.base_commit]);
         }
         self.base_commit = git.line(commit).await?;
-        self.base_tree = tree;
         let baseline = self.git.dir().to_owned();
         fs::write(baseline.join(BRANCH), format!("{}\n", self.base_commit))?;
         self.git
             .run(["read-tree", "--reset", &self.base_commit])
             .await?;
-        self.git.run(["prune", "--expire=now"]).await?;
+        Ok(())
+    }
+
+    /// Replaces the agent's repository by one with the current start.
+    pub(super) async fn renew_repository(&self) -> Result<(), WorkspaceError> {
         self.files.remove(".git")?;
         self.give_repository()?;
+        // The baseline keeps the objects of the first tree for the patch of the installation.
+        let own = self.git.at(&self.path().join(".git"));
+        own.run(["prune", "--expire=now"]).await?;
         self.fix_attributes().await?;
         self.seal();
         Ok(())

@@ -22,7 +22,7 @@ mod shell;
 mod text;
 
 pub use birth::birth;
-pub use file_watch::FileWatch;
+pub use file_watch::{FileWatch, FileWrites};
 pub use folder_watch::FolderWatch;
 pub use memory::oom_kills;
 pub use retry::{remove, rename};

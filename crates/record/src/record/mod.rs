@@ -3,6 +3,7 @@
 
 pub mod cli;
 pub mod definition;
+pub mod delivery;
 mod dir_handle;
 mod event;
 mod event_log;

@@ -40,9 +40,18 @@ pub struct PlanFile {
     /// The digests of each agent on each task; empty in runs of older versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pairs: Vec<PairDigests>,
+    /// The plan of the run's experiment: the compared agents and the analyses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experiment: Option<Value>,
     /// The definitions that the digests stand for.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub definitions: BTreeMap<String, Value>,
+    /// The agents that are variants, with the agents that they are variants of.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub variants: BTreeMap<String, String>,
+    /// The digests before a resume accepted other definitions, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaced: Vec<PairDigests>,
 }
 
 /// A definition that is not the one that a run was started with.
@@ -76,7 +85,9 @@ impl PlanFile {
 
     /// Whether both plans have the same trials. The suite's file may have moved.
     pub fn is_same(&self, other: &PlanFile) -> bool {
-        self.seed == other.seed && self.trials == other.trials
+        self.seed == other.seed
+            && self.trials == other.trials
+            && self.experiment == other.experiment
     }
 
     /// The digests of an agent on a task.
@@ -120,6 +131,17 @@ impl PlanFile {
             }
         }
         found
+    }
+
+    /// Takes over the definitions of `now` for the trials that are left. The earlier ones stay, for the trials that were
+    /// made from them.
+    pub fn accept(&mut self, now: PlanFile) {
+        let before = std::mem::take(&mut self.pairs);
+        let is_other = |pair: &PairDigests| !now.pairs.contains(pair);
+        self.replaced.extend(before.into_iter().filter(is_other));
+        self.pairs = now.pairs;
+        self.definitions.extend(now.definitions);
+        self.variants = now.variants;
     }
 
     /// The definition with this digest.
@@ -172,7 +194,23 @@ mod tests {
             seed: 0,
             trials: Vec::new(),
             pairs,
+            experiment: None,
             definitions: all.into_iter().map(|it| (it.digest, it.text)).collect(),
+            variants: BTreeMap::new(),
+            replaced: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn accepted_definitions_replace_those_of_the_plan_and_both_are_kept() {
+        let mut kept = plan("x", "p");
+        let before = kept.pairs.clone();
+        kept.accept(plan("y", "p"));
+        assert!(kept.changed(&plan("y", "p")).is_empty());
+        assert_eq!(kept.changed(&plan("x", "p")).len(), 1);
+        assert_eq!(kept.replaced, before);
+        for pair in kept.pairs.iter().chain(&kept.replaced) {
+            assert!(kept.definitions.contains_key(&pair.agent_digest));
         }
     }
 

@@ -3,7 +3,7 @@
 use camino::{Utf8Path, Utf8PathBuf};
 use serde::Serialize;
 
-use super::{RECORD_FILE, Record, ReplayRecord, TrialStatus};
+use super::{RECORD_FILE, Record, ReplayRecord, TrialStatus, delivery::DeliveryRecord};
 use crate::{
     outcome::Outcome,
     usage::{Usage, Usd},
@@ -46,6 +46,9 @@ pub struct TrialSummary {
     /// Why it did not pass, in one line; absent if it passed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The parts of the agent's treatment, and whether they reached the model.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub delivery: Vec<DeliveryRecord>,
     /// The use of a recording, if calls were answered from one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replay: Option<ReplayRecord>,
@@ -72,6 +75,7 @@ pub fn summary(record: &Record, folder: &Utf8Path) -> TrialSummary {
             .filter(|_| record.outcome.is_infrastructure())
             .map(|error| error.message.clone()),
         reason: record.reason(),
+        delivery: record.delivery.clone(),
         replay: record
             .gateway
             .as_ref()

@@ -5,7 +5,9 @@ use proctor_process::{Capture, Report};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{GatewayRecord, IterationRecord, definition::DefinitionRecord};
+use super::{
+    GatewayRecord, IterationRecord, definition::DefinitionRecord, delivery::DeliveryRecord,
+};
 use crate::{
     outcome::{EndedBy, Ending, Outcome},
     record::{HookRecord, Verdict, metrics_file::AgentMetrics, score::Score},
@@ -53,6 +55,9 @@ pub struct Record {
     /// The gateway's counts; absent without a gateway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<GatewayRecord>,
+    /// The parts of the agent's treatment, and whether they reached the model.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub delivery: Vec<DeliveryRecord>,
     /// The agent's process; absent if none was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessRecord>,

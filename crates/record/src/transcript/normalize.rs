@@ -12,7 +12,7 @@ use proctor_process::{Line, Lines};
 use super::{Account, AtifWriter, Contender, LogWriter, SessionInfo, Times};
 use crate::{
     outcome::Ending,
-    session::{AgentTimes, Conclusion, LogError, Session, SessionEvent, SessionHost, Source},
+    session::{AgentTimes, Conclusion, LineSource, LogError, Session, SessionEvent, SessionHost},
 };
 
 /// Data about recorded output in addition to its bytes.
@@ -72,8 +72,8 @@ pub fn normalize(
     let mut is_truncated = false;
     for_each_line(reader, |line| match line {
         Line::Whole(line) if line.starts_with(TRUNCATED) => is_truncated = true,
-        Line::Whole(line) => session.on_line(Source::Stdout, line, &mut host),
-        Line::Oversized { bytes } => session.on_oversized_line(Source::Stdout, bytes),
+        Line::Whole(line) => session.on_line(LineSource::Stdout, line, &mut host),
+        Line::Oversized { bytes } => session.on_oversized_line(LineSource::Stdout, bytes),
     })?;
     for file in &recording.files {
         session.on_file(Utf8Path::new(""), file, &mut host);
@@ -179,10 +179,10 @@ mod tests {
     struct Nothing;
 
     impl Session for Nothing {
-        fn on_line(&mut self, _: Source, line: &[u8], _: &mut dyn SessionHost) {
+        fn on_line(&mut self, _: LineSource, line: &[u8], _: &mut dyn SessionHost) {
             assert_eq!(line, b"said [OUTPUT TRUNCATED");
         }
-        fn on_oversized_line(&mut self, _: Source, _: u64) {}
+        fn on_oversized_line(&mut self, _: LineSource, _: u64) {}
         fn finish(self: Box<Self>, _: &Ending, _: &mut dyn SessionHost) -> Conclusion {
             Conclusion::of(Outcome::Completed, Vec::new())
         }

@@ -2,9 +2,9 @@
 // All text is set as text, never as markup. The view is in the address (#sort=cost&status=failed),
 // so that it can be saved.
 const data = JSON.parse(document.getElementById("data").textContent);
-const [AGENT, TASK, RUN, TRIAL, STATUS, OUTCOME, SCORE, COST, MS, TOKENS, MESSAGE, FOLDER] = Array(12).keys();
+const [AGENT, TASK, RUN, TRIAL, STATUS, OUTCOME, SCORE, COST, MS, TOKENS, CACHED, MESSAGE, FOLDER] = Array(13).keys();
 const PAGE = 100;
-const COLUMNS = [["agent", AGENT], ["task", TASK], ["trial", TRIAL], ["status", STATUS], ["outcome", OUTCOME], ["score", SCORE], ["cost", COST], ["time", MS], ["tokens", TOKENS], ["why", MESSAGE]];
+const COLUMNS = [["agent", AGENT], ["task", TASK], ["trial", TRIAL], ["status", STATUS], ["outcome", OUTCOME], ["score", SCORE], ["cost", COST], ["time", MS], ["tokens", TOKENS], ["cached", CACHED], ["why", MESSAGE]];
 const byId = (id) => document.getElementById(id);
 function h(tag, set, ...children) {
   const element = document.createElement(tag);
@@ -120,7 +120,7 @@ function drawTrials() {
     const many = data.runs.length > 1 ? " · " + data.runs[row[RUN]] : "";
     return h("tr", null, h("td", { class: "name" }, data.agents[row[AGENT]]), h("td", null, h("a", { href: "#", onclick: (event) => { event.preventDefault(); go({ trial: String(number) }); } }, data.tasks[row[TASK]])),
       h("td", null, row[TRIAL] + many), h("td", { class: tone(row[STATUS]) }, row[STATUS]), h("td", null, row[OUTCOME]), h("td", null, row[SCORE] === null ? "–" : row[SCORE].toFixed(3)),
-      h("td", null, dollars(row[COST])), h("td", null, seconds(row[MS])), h("td", null, count(row[TOKENS])), h("td", { class: "text soft" }, row[MESSAGE]));
+      h("td", null, dollars(row[COST])), h("td", null, seconds(row[MS])), h("td", null, count(row[TOKENS])), h("td", null, count(row[CACHED])), h("td", { class: "text soft" }, row[MESSAGE]));
   });
   const turn = (to, text) => h("button", { onclick: () => go({ page: String(to) }), ...(to < 1 || to > pages ? { disabled: "" } : {}) }, text);
   byId("list").replaceChildren(
@@ -154,7 +154,7 @@ function drawTrial() {
     h("div", { class: "controls" }, h("h2", null, data.agents[row[AGENT]] + " on " + data.tasks[row[TASK]] + ", trial " + row[TRIAL]),
       h("button", { onclick: () => go({ trial: "" }) }, "Close")),
     h("p", null, h("strong", { class: tone(row[STATUS]) }, row[STATUS]), " · " + row[OUTCOME] + (row[MESSAGE] ? " · " : ""), row[MESSAGE]),
-    h("p", { class: "facts" }, fact("score", row[SCORE] === null ? "–" : row[SCORE].toFixed(3)), fact("cost", dollars(row[COST])), fact("time", seconds(row[MS])), fact("tokens", count(row[TOKENS])),
+    h("p", { class: "facts" }, fact("score", row[SCORE] === null ? "–" : row[SCORE].toFixed(3)), fact("cost", dollars(row[COST])), fact("time", seconds(row[MS])), fact("tokens", count(row[TOKENS])), fact("cached", count(row[CACHED])),
       ...Object.entries(detail.facts || {}).map(([name, value]) => fact(name, value)), fact("folder", data.runs[row[RUN]] + "/" + row[FOLDER])),
   ];
   list(parts, "Verdicts", detail.verdicts, verdict);

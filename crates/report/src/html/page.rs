@@ -86,6 +86,7 @@ fn sort_key(agent: &AgentReport, column: &str, place: usize) -> String {
         "cost" => number(agent.cost_usd.map(|it| it.median)),
         "time" => number(agent.duration_ms.map(|it| it.median)),
         "tokens" => number(agent.tokens.map(|it| it.median)),
+        "cached" => number(agent.cached_tokens.map(|it| it.median)),
         "n" => agent.judged.to_string(),
         _ => (agent.trials - agent.judged).to_string(),
     }
@@ -173,6 +174,7 @@ fn data(report: &Report, trials: &Trials) -> serde_json::Value {
             it.cost_usd,
             it.duration_ms,
             it.tokens,
+            it.cached_tokens,
             it.message,
             it.folder,
         ])

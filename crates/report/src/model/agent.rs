@@ -136,7 +136,7 @@ pub(crate) struct Row<'a> {
     pub(crate) trials: &'a [Trial],
     pub(crate) scores: BothWays,
     pub(crate) passes: Passes,
-    keys: &'a [String],
+    pub(crate) keys: &'a [String],
 }
 
 impl<'a> Row<'a> {

@@ -4,6 +4,7 @@ pub(crate) mod agent;
 pub(crate) mod notes;
 pub(crate) mod report;
 pub(crate) mod task;
+pub(crate) mod treatments;
 
 pub use agent::{AgentReport, Figure, Role};
 pub use notes::run_notes;

@@ -11,6 +11,7 @@ use crate::{
     model::{
         agent::{AgentReport, Role},
         report::Report,
+        treatments::about_treatments,
     },
     trials::{RowSource, RunRow, Trial, Trials},
 };
@@ -27,6 +28,7 @@ pub(crate) fn notes(trials: &Trials, report: &Report) -> Vec<String> {
     about_identity("task", &trials.tasks, |it| &it.name, &mut notes);
     about_missing_digests(trials, &mut notes);
     about_tasks(trials, report, &mut notes);
+    about_treatments(trials, &report.delivery, &mut notes);
     about_definitions(trials, &mut notes);
     about_agents(report, &mut notes);
     about_accounts(trials, &mut notes);

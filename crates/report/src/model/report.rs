@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, num::NonZeroU64};
 
 use proctor_record::{
     parallel_map::parallel_map,
-    record::{NotPassed, ReasonGroup, TrialStatus},
+    record::{NotPassed, ReasonGroup, TrialStatus, delivery::DeliverySummary},
 };
 use serde::Serialize;
 
@@ -18,6 +18,7 @@ use crate::{
         agent::{AgentReport, Role, Row, agent_report},
         notes,
         task::{Cell, TaskReport, cells, task_reports},
+        treatments,
     },
     trials::{RunRow, Trial, Trials},
 };
@@ -79,6 +80,9 @@ pub struct Report {
     pub components: Vec<Variation>,
     /// Why trials did not pass, grouped by agent and reason.
     pub failures: Vec<ReasonGroup>,
+    /// Whether the parts of agents' treatments reached the model.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub delivery: Vec<DeliverySummary>,
     /// Notes for reading the figures.
     pub notes: Vec<String>,
 }
@@ -142,6 +146,7 @@ impl Report {
             failures: failures(trials),
             agents,
             tasks,
+            delivery: treatments::delivery(trials),
             notes: Vec::new(),
         };
         report.notes = notes::notes(trials, &report);

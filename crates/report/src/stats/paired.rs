@@ -1,5 +1,6 @@
 //! Compares two agents on shared tasks, so that differences between tasks cancel out.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use statrs::distribution::{Binomial, DiscreteCDF};
 
@@ -56,7 +57,7 @@ pub struct Effect {
 }
 
 /// The conclusions of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Significance {
     /// The candidate's figure is higher.
@@ -73,12 +74,28 @@ impl Comparison {
     /// The conclusion at the comparison's level. A difference is claimed only if the test and the
     /// interval agree, so that a report never contradicts itself.
     pub fn significance(&self) -> Significance {
-        let reaches_zero = self.interval.is_some_and(|it| it.contains(0.0));
-        if self.smallest_p > self.level.alpha() {
+        Significance::of(
+            (self.p_value, self.smallest_p),
+            self.difference,
+            self.interval,
+            self.level,
+        )
+    }
+}
+
+impl Significance {
+    /// The conclusion from a p-value and the smallest possible one, a difference and its interval.
+    pub(super) fn of(
+        (p_value, smallest_p): (f64, f64),
+        difference: f64,
+        interval: Option<Interval>,
+        level: Level,
+    ) -> Significance {
+        if smallest_p > level.alpha() {
             Significance::TooFew
-        } else if self.p_value > self.level.alpha() || reaches_zero {
+        } else if p_value > level.alpha() || interval.is_some_and(|it| it.contains(0.0)) {
             Significance::NotApart
-        } else if self.difference > 0.0 {
+        } else if difference > 0.0 {
             Significance::Higher
         } else {
             Significance::Lower
@@ -112,13 +129,9 @@ impl<'a> Paired<'a> {
     pub fn compare(&self, level: Level, resampling: Resampling) -> Option<Comparison> {
         let differences = self.differences();
         let p_value = self.p_value(resampling)?;
-        let clusters: Vec<TaskCluster> = differences
-            .iter()
-            .map(|difference| TaskCluster::of(&[*difference]))
-            .collect();
         Some(Comparison {
             difference: average(&differences),
-            interval: bca(&clusters, level, resampling),
+            interval: self.interval(level, resampling),
             p_value,
             smallest_p: signs::smallest(differences.len()),
             effect: effect(&differences),
@@ -126,6 +139,14 @@ impl<'a> Paired<'a> {
             left_out: self.left_out,
             level,
         })
+    }
+
+    /// Only the confidence interval of the mean difference. `None` for fewer than two shared tasks,
+    /// and if no task differs from another.
+    pub(super) fn interval(&self, level: Level, resampling: Resampling) -> Option<Interval> {
+        let differences = self.differences();
+        let units = differences.iter().map(|it| TaskCluster::of(&[*it]));
+        bca(&units.collect::<Vec<_>>(), level, resampling)
     }
 
     /// Only the p-value. `None` for fewer than two shared tasks.
@@ -155,8 +176,13 @@ impl<'a> Paired<'a> {
     /// The number of additional trials or tasks to distinguish the agents, if the observed
     /// difference is the true one. `None` for fewer than two shared tasks.
     pub fn power(&self, level: Level) -> Option<Power> {
+        Some(power::needed(&self.spread()?, level))
+    }
+
+    /// The variance components. `None` for fewer than two shared tasks.
+    pub(super) fn spread(&self) -> Option<Spread> {
         let differences = self.differences();
-        let spread = Spread {
+        Some(Spread {
             difference: average(&differences),
             tasks: differences.len(),
             between: variance(&differences)?,
@@ -165,11 +191,11 @@ impl<'a> Paired<'a> {
             per_baseline: self.per_trial(|it| it.baseline.len()),
             per_candidate: self.per_trial(|it| it.candidate.len()),
             trials: self.fewest_trials(),
-        };
-        Some(power::needed(&spread, level))
+        })
     }
 
-    fn differences(&self) -> Vec<f64> {
+    /// The difference of each shared task.
+    pub fn differences(&self) -> Vec<f64> {
         let difference = |it: &Pair| average(it.candidate) - average(it.baseline);
         self.tasks.iter().map(difference).collect()
     }
@@ -180,7 +206,8 @@ impl<'a> Paired<'a> {
         sum / self.tasks.len() as f64
     }
 
-    fn fewest_trials(&self) -> usize {
+    /// The minimum number of trials of a task.
+    pub(super) fn fewest_trials(&self) -> usize {
         let fewest = |it: &Pair| it.baseline.len().min(it.candidate.len());
         self.tasks.iter().map(fewest).min().unwrap_or(0)
     }

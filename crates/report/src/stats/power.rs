@@ -1,5 +1,6 @@
 //! The number of additional trials or tasks for a significant comparison.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
@@ -25,7 +26,7 @@ pub struct Power {
 }
 
 /// The number of additional units.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Needed {
     /// The sample is sufficient.
@@ -66,7 +67,7 @@ pub(super) fn needed(spread: &Spread, level: Level) -> Power {
 }
 
 /// The number of standard errors between 0 and a detectable difference.
-fn errors_apart(tasks: usize, level: Level) -> f64 {
+pub(super) fn errors_apart(tasks: usize, level: Level) -> f64 {
     let freedom = (tasks - 1) as f64;
     level.t(tasks - 1) + t_quantile(POWER, freedom)
 }

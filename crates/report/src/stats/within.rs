@@ -102,6 +102,13 @@ impl Dealt {
     }
 }
 
+/// The smallest p-value of this many tasks with this many trials of each agent.
+pub(super) fn smallest_of(tasks: usize, trials: usize) -> f64 {
+    let trials = vec![0.0; trials];
+    let task = |_| Dealt::new((&trials, &trials));
+    smallest(&(0..tasks).map(task).collect::<Vec<_>>())
+}
+
 /// The smallest p-value. With equal numbers of trials, the opposite assignment is as extreme.
 fn smallest(tasks: &[Dealt]) -> f64 {
     let ways: f64 = tasks.iter().map(Dealt::ways).product();
@@ -113,7 +120,8 @@ fn smallest(tasks: &[Dealt]) -> f64 {
     (twice / ways).min(1.0)
 }
 
-fn welch(paired: &Paired, difference: f64, level: Level) -> Option<Interval> {
+/// Welch's interval of the difference of exactly these tasks.
+pub(super) fn welch(paired: &Paired, difference: f64, level: Level) -> Option<Interval> {
     let (mut sum, mut freedom) = (0.0, 0.0);
     for values in paired.trials().flat_map(|(one, other)| [one, other]) {
         let part = variance(values)? / values.len() as f64;

@@ -158,29 +158,27 @@ fn exists(path: &Path) -> bool {
 
 /// Unpacks an archive into a directory. Files outside of it are never touched.
 pub(super) async fn unpack<E>(
-    mut archive: impl Stream<Item = Result<Bytes, E>> + Unpin,
+    archive: impl Stream<Item = Result<Bytes, E>> + Unpin,
     into: &Path,
 ) -> Result<io::Result<()>, E> {
-    let (sender, receiver) = mpsc::channel(CHUNKS);
     let into = into.to_owned();
-    let thread = tokio::task::spawn_blocking(move || unpack_from(receiver, &into));
-    while let Some(chunk) = archive.next().await {
-        if sender.send(chunk?).await.is_err() {
-            break;
-        }
-    }
-    drop(sender);
-    Ok(thread
-        .await
-        .unwrap_or_else(|error| Err(io::Error::other(error))))
+    read_on_thread(archive, move |receiver| unpack_from(receiver, &into)).await
 }
 
 /// The newest modification time in an archive, without `.git` at its top. Nothing is unpacked.
 pub(super) async fn newest_change<E>(
-    mut archive: impl Stream<Item = Result<Bytes, E>> + Unpin,
+    archive: impl Stream<Item = Result<Bytes, E>> + Unpin,
 ) -> Result<io::Result<Option<SystemTime>>, E> {
+    read_on_thread(archive, newest_in).await
+}
+
+/// Reads an archive with `read`, on a thread of its own.
+async fn read_on_thread<T: Send + 'static, E>(
+    mut archive: impl Stream<Item = Result<Bytes, E>> + Unpin,
+    read: impl FnOnce(mpsc::Receiver<Bytes>) -> io::Result<T> + Send + 'static,
+) -> Result<io::Result<T>, E> {
     let (sender, receiver) = mpsc::channel(CHUNKS);
-    let thread = tokio::task::spawn_blocking(move || newest_in(receiver));
+    let thread = tokio::task::spawn_blocking(move || read(receiver));
     while let Some(chunk) = archive.next().await {
         if sender.send(chunk?).await.is_err() {
             break;

@@ -22,8 +22,8 @@ use super::carry::WayOut;
 use super::engine::joined;
 use super::spec::{OwnFiles, request};
 use super::{
-    BindMount, ContainerProcess, ContainerSpec, DiskLimit, Engine, EngineError, Network, Root,
-    archive, process,
+    BindMount, ContainerNetwork, ContainerProcess, ContainerSpec, DiskLimit, Engine, EngineError,
+    Root, archive, process,
 };
 
 /// The maximum size of a report.
@@ -175,7 +175,7 @@ impl Inner {
             && let Some(sockets) = spec.sockets.take()
         {
             let made = Box::pin(Carrier::make(&engine, &spec, &sockets)).await?;
-            spec.network = Network::Named(format!("container:{}", made.container.id));
+            spec.network = ContainerNetwork::Named(format!("container:{}", made.container.id));
             carrier = Some(Box::new(made));
         }
         let files = if engine.is_local() {

@@ -8,9 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bollard::models::{SystemInfo, SystemInfoCgroupDriverEnum, SystemInfoCgroupVersionEnum};
-use bollard::query_parameters::{
-    ListNetworksOptions, ListVolumesOptions, RemoveContainerOptions, RemoveVolumeOptions,
-};
+use bollard::query_parameters::{ListVolumesOptions, RemoveContainerOptions, RemoveVolumeOptions};
 use bollard::{API_DEFAULT_VERSION, Docker};
 use proctor_process::Supervisor;
 use proctor_record::record::EngineRecord;
@@ -114,8 +112,6 @@ impl From<&Maker> for EngineRecord {
 pub struct Swept {
     /// Ids of containers.
     pub containers: Vec<String>,
-    /// Names of networks.
-    pub networks: Vec<String>,
     /// Names of volumes.
     pub volumes: Vec<String>,
 }
@@ -223,12 +219,6 @@ impl Engine {
     /// with all processes.
     pub async fn sweep(&self, is_alive: impl Fn(&str) -> bool) -> Result<Swept, EngineError> {
         let failed = |error| EngineError::of("sweep", error);
-        let ours = || {
-            Some(HashMap::from([(
-                "label".to_owned(),
-                vec![RUN_LABEL.to_owned()],
-            )]))
-        };
         let is_dead = |labels: Option<HashMap<String, String>>| {
             let run = labels.and_then(|mut labels| labels.remove(RUN_LABEL));
             run.is_some_and(|run| !is_alive(&run))
@@ -240,17 +230,10 @@ impl Engine {
                 swept.containers.push(container.id);
             }
         }
-        let options = ListNetworksOptions { filters: ours() };
-        let networks = self.docker().list_networks(Some(options)).await;
-        for network in networks.map_err(failed)? {
-            if is_dead(network.labels)
-                && let Some(name) = network.name
-            {
-                missing_is_fine(self.docker().remove_network(&name).await)?;
-                swept.networks.push(name);
-            }
-        }
-        let options = ListVolumesOptions { filters: ours() };
+        let ours = HashMap::from([("label".to_owned(), vec![RUN_LABEL.to_owned()])]);
+        let options = ListVolumesOptions {
+            filters: Some(ours),
+        };
         let volumes = self.docker().list_volumes(Some(options)).await;
         for volume in volumes.map_err(failed)?.volumes.unwrap_or_default() {
             if is_dead(Some(volume.labels)) {

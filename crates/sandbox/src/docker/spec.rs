@@ -41,7 +41,7 @@ pub struct ContainerSpec {
     /// File systems in memory.
     pub tmpfs: Vec<Tmpfs>,
     /// Its network.
-    pub network: Network,
+    pub network: ContainerNetwork,
     /// The number of CPUs, also fractional.
     pub cpus: Option<f64>,
     /// The maximum memory in bytes, without swap.
@@ -67,7 +67,7 @@ impl ContainerSpec {
             hardening: Hardening::Hardened,
             root: Root::Writable,
             tmpfs: Vec::new(),
-            network: Network::None,
+            network: ContainerNetwork::None,
             cpus: None,
             memory: None,
             pids: None,
@@ -117,13 +117,12 @@ pub struct Tmpfs {
 
 /// The network of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Network {
+pub enum ContainerNetwork {
     /// Only its own loopback, with relays.
     None,
     /// The engine's default network.
     Open,
-    /// A network of the engine, such as an [`InternalNetwork`](super::InternalNetwork), or that of
-    /// another container, as `container:ID`.
+    /// A network of the engine, or that of another container, as `container:ID`.
     Named(String),
 }
 
@@ -184,9 +183,9 @@ fn host_config(spec: &ContainerSpec, own: &OwnFiles<'_>, quota: Option<u64>) -> 
     HostConfig {
         mounts: Some(mounts(spec, own)),
         network_mode: Some(match &spec.network {
-            Network::None => "none".to_owned(),
-            Network::Open => "default".to_owned(),
-            Network::Named(name) => name.clone(),
+            ContainerNetwork::None => "none".to_owned(),
+            ContainerNetwork::Open => "default".to_owned(),
+            ContainerNetwork::Named(name) => name.clone(),
         }),
         // Proctor stores the output; a second copy would grow on the engine's disk.
         log_config: Some(HostConfigLogConfig {

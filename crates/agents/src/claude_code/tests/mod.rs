@@ -9,7 +9,7 @@ use std::{io::BufReader, time::Duration};
 
 use proctor_record::{
     outcome::{EndedBy, Ending},
-    session::{Conclusion, Session, SessionEvent, SessionHost, Source},
+    session::{Conclusion, LineSource, Session, SessionEvent, SessionHost},
     transcript::{Contender, Document, Recording, normalize},
 };
 
@@ -84,7 +84,7 @@ fn conclude(form: StreamFormat, output: &str, ending: Ending) -> (Conclusion, Ho
     let mut host = Host::default();
     let mut session = Box::new(ClaudeSession::new(form, AfterResult::EndSoon));
     for line in output.lines() {
-        session.on_line(Source::Stdout, line.as_bytes(), &mut host);
+        session.on_line(LineSource::Stdout, line.as_bytes(), &mut host);
     }
     (session.finish(&ending, &mut host), host)
 }

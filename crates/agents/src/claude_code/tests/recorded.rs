@@ -95,6 +95,30 @@ fn incomplete_account_by_model_is_a_lower_bound() {
     assert!(usage.lower_bound);
 }
 
+/// 1.0.88 has no figures by model, and those of its result are of the last call only.
+#[test]
+fn result_of_the_last_call_only_is_not_the_total() {
+    let call = |id: &str| {
+        format!(
+            r#"{{"type":"assistant","message":{{"id":"{id}","model":"claude-sonnet-4","role":"assistant","content":[],"usage":{{"input_tokens":100,"cache_creation_input_tokens":300,"cache_read_input_tokens":1000,"output_tokens":20}}}}}}"#
+        )
+    };
+    let result = r#"{"type":"result","subtype":"success","is_error":false,"total_cost_usd":0.00405,"usage":{"input_tokens":100,"cache_creation_input_tokens":300,"cache_read_input_tokens":1000,"output_tokens":25}}"#;
+    let stream = [call("m1"), call("m2"), result.to_owned()].join("\n");
+    let usage = log_of(stream, Some(0)).account.usage.unwrap();
+    assert_eq!(usage.total.input_tokens, Some(200));
+    assert_eq!(usage.total.output_tokens, Some(40));
+    assert_eq!(usage.total.cache_read_tokens, Some(2000));
+    assert_eq!(usage.total.cost_usd.unwrap().nanos(), 4_050_000);
+    assert_eq!(usage.source, UsageSource::Messages);
+    assert!(usage.lower_bound);
+
+    let stream = [call("m1"), result.to_owned()].join("\n");
+    let usage = log_of(stream, Some(0)).account.usage.unwrap();
+    assert_eq!(usage.source, UsageSource::ResultEvent);
+    assert!(!usage.lower_bound);
+}
+
 #[test]
 fn error_during_execution_with_exit_0_is_a_failure_without_cost() {
     let log = log_of(INTERRUPTED, Some(0));

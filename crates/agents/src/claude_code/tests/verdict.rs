@@ -233,8 +233,8 @@ fn an_answer_that_is_not_json_is_infrastructure() {
         let outcome = |stderr: &[u8]| {
             let mut host = Host::default();
             let mut session = Box::new(ClaudeSession::new(form, AfterResult::EndSoon));
-            session.on_line(Source::Stderr, stderr, &mut host);
-            session.on_line(Source::Stdout, output.as_bytes(), &mut host);
+            session.on_line(LineSource::Stderr, stderr, &mut host);
+            session.on_line(LineSource::Stdout, output.as_bytes(), &mut host);
             session.finish(&exited(code), &mut host).outcome
         };
         let unreadable = b"Could not parse message into JSON: {not json";
@@ -406,8 +406,12 @@ fn stderr_explains_a_failed_exit() {
         StreamFormat::StreamJson,
         AfterResult::EndSoon,
     ));
-    session.on_line(Source::Stderr, b"error: unknown option '--x'", &mut host);
-    session.on_oversized_line(Source::Stdout, 9_000_000);
+    session.on_line(
+        LineSource::Stderr,
+        b"error: unknown option '--x'",
+        &mut host,
+    );
+    session.on_oversized_line(LineSource::Stdout, 9_000_000);
     let conclusion = session.finish(&exited(1), &mut host);
     assert!(
         conclusion.errors[0]

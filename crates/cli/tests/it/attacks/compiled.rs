@@ -41,28 +41,52 @@ pub fn rust(runner: &str, path: &str) -> Table {
             (".gitignore", "/target\n".to_owned()),
         ],
         evaluators: json!([{"name": "tests", "config": config}]),
-        good: write(
-            "src/lib.rs",
-            "pub fn add(a: i32, b: i32) -> i32 { plus::plus(a, b) }",
-        ) + &write(
-            "build.rs",
-            "fn main() { println!(\"cargo:rerun-if-changed=build.rs\"); }",
-        ) + &write(
-            "Cargo.toml",
-            &format!(
-                "{MANIFEST}\n[dependencies]\nplus = {{ path = \"plus\" }}\n\n[[bin]]\nname = \"tool\"\npath = \"src/tool.rs\"\n"
-            ),
-        ) + &write(
-            "plus/Cargo.toml",
-            "[package]\nname = \"plus\"\nversion = \"0.1.0\"\n",
-        ) + &write(
-            "plus/src/lib.rs",
-            "pub fn plus(a: i32, b: i32) -> i32 { a + b }",
-        ) + &write("src/tool.rs", "fn main() {}"),
+        good: write("src/lib.rs", "mod sum;\npub use sum::add;")
+            + &write(
+                "src/sum.rs",
+                "pub fn add(a: i32, b: i32) -> i32 { plus::plus(a, b) }",
+            )
+            + &write("tests/mine.rs", "#[test]\nfn mine() {}")
+            + &write(
+                "build.rs",
+                "fn main() { println!(\"cargo:rerun-if-changed=build.rs\"); }",
+            )
+            + &write(
+                "Cargo.toml",
+                &format!(
+                    "{MANIFEST}\n[dependencies]\nplus = {{ path = \"plus\" }}\n\n[[bin]]\nname = \"tool\"\npath = \"src/tool.rs\"\n"
+                ),
+            )
+            + &write(
+                "plus/Cargo.toml",
+                "[package]\nname = \"plus\"\nversion = \"0.1.0\"\n",
+            )
+            + &write(
+                "plus/src/lib.rs",
+                "pub fn plus(a: i32, b: i32) -> i32 { a + b }",
+            )
+            + &write("src/tool.rs", "fn main() {}"),
         tests: vec!["tests/one.rs"],
         renamed: "macro_rules! sums { ($($name:ident: $a:expr, $b:expr;)*) => { $(#[test] fn $name() { assert_eq!(p::add($a, $b), 3); })* } }\nsums! { first: 1, 2; second: 2, 1; }",
+        settings: rust_settings(runner),
         rows,
     }
+}
+
+/// Settings that stop the runner, and others.
+fn rust_settings(runner: &str) -> Option<(&'static str, &'static str, String)> {
+    Some(match runner {
+        "nextest" => (
+            ".config/nextest.toml",
+            "[[[\n",
+            "[profile.default]\nfail-fast = false\n".to_owned(),
+        ),
+        _ => (
+            ".cargo/config.toml",
+            "[build]\nrustc = \"no-such-program\"\n",
+            "[build]\nincremental = false\n".to_owned(),
+        ),
+    })
 }
 
 #[expect(clippy::too_many_lines, reason = "a table")]
@@ -292,9 +316,26 @@ pub fn rust_units(runner: &str, path: &str) -> Table {
         ) + &write(
             "src/plus.rs",
             "pub fn add(a: i32, b: i32) -> i32 { a + b }\n#[cfg(test)]\nmod tests { #[test] fn one() {} }",
-        ),
+        ) + &write("src/bin/tool.rs", "fn main() {}")
+            + &write("tests/mine.rs", "#[test]\nfn mine() {}")
+            + &write(
+                "build.rs",
+                "fn main() { println!(\"cargo:rerun-if-changed=build.rs\"); }",
+            )
+            + &write(
+                "Cargo.toml",
+                &format!(
+                    "{manifest}default-run = \"p\"\n[dependencies]\nmore = {{ path = \"more\" }}\n"
+                ),
+            )
+            + &write(
+                "more/Cargo.toml",
+                "[package]\nname = \"more\"\nversion = \"0.1.0\"\n",
+            )
+            + &write("more/src/lib.rs", ""),
         tests: vec!["src/tests.rs"],
         renamed: "macro_rules! sums { ($($name:ident: $a:expr, $b:expr;)*) => { $(#[test] fn $name() { assert_eq!(crate::add($a, $b), 3); })* } }\nsums! { first: 1, 2; second: 2, 1; }",
+        settings: rust_settings(runner),
         rows: vec![
             attack(
                 "a module that passes",
@@ -395,6 +436,13 @@ pub fn go(path: &str, cache: &str) -> Table {
             ),
         tests: vec!["add_test.go"],
         renamed: "package p\n\nimport (\n\t\"fmt\"\n\t\"testing\"\n)\n\nfunc TestSum(t *testing.T) {\n\tfor _, a := range []int{1, 2} {\n\t\tt.Run(fmt.Sprint(a), func(t *testing.T) {\n\t\t\tif Add(a, 3-a) != 3 {\n\t\t\t\tt.Fatal()\n\t\t\t}\n\t\t})\n\t}\n}",
+        settings: Some((
+            "go.mod",
+            "module p\n\ngo 1.18\n",
+            format!(
+                "{module}\nrequire example.com/plus v0.0.0\n\nreplace example.com/plus => ./plus\n"
+            ),
+        )),
         rows: go_rows(module),
     }
 }

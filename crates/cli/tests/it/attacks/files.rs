@@ -75,6 +75,44 @@ fn products_of_tasks() {
     assert_eq!(*restored, json!(["conftest.py"]));
 }
 
+/// The command of one evaluator runs code of the work beside the clean copies of the next ones.
+#[test]
+fn files_for_the_copy_of_the_next_evaluator() {
+    let context = context();
+    let run = "test -f tests/pass || sh answer.sh | grep -qx 42\n";
+    let files = [
+        ("tests/run.sh", run),
+        ("answer.sh", "echo 0\n"),
+        ("build.sh", "true\n"),
+    ];
+    context.repo().commit("base", &files);
+    let evaluators = json!([
+        {"name": "command", "weight": 0, "config": {"command": "sh build.sh", "protect": []}},
+        {"name": "command", "config": {"command": "sh tests/run.sh"}},
+    ]);
+    let plant = "for it in ../../judge-2 ../../judge-*; do mkdir -p $it/copy/tests; touch $it/copy/tests/pass; done";
+    let elsewhere = "s=$(cd ../..; pwd); mkdir $s.mine; mv $s $s.old; ln -s $s.mine $s";
+    check(
+        &context,
+        &evaluators,
+        &[
+            row("nothing", Fails, "true"),
+            row("honest work", Passes, "echo 'echo 42' > answer.sh"),
+            row("files in the next copy", Fails, write("build.sh", plant)),
+            row(
+                "a file in the place of the next copy",
+                Fails,
+                write("build.sh", "touch ../../judge-2"),
+            ),
+            row(
+                "a link in the place of all copies",
+                Fails,
+                write("build.sh", elsewhere),
+            ),
+        ],
+    );
+}
+
 /// A program that the tests start leaves its mark among the tests: the task's own code does so as well.
 #[test]
 fn output_among_the_tests_is_not_tampering() {

@@ -1,8 +1,8 @@
 //! Honest work with every runner: the reference solution and other solutions score 1, and doing nothing scores 0. The
 //! good work of the tables has a new module, a new test file, a new dependency, a new build target and, in Rust, a
-//! build script.
+//! build script. Products are a test and a file with settings of the runner.
 
-use proctor_testkit::TestContext;
+use proctor_testkit::{Repo, TestContext};
 use serde_json::{Value, json};
 
 use crate::{
@@ -33,6 +33,14 @@ impl Task<'_> {
         for line in solutions {
             self.expect(line, &json!({}), ("passed", Some(1.0)));
         }
+    }
+
+    /// Put this work on the base.
+    fn solve(&self, work: &str) -> &Repo {
+        write_patch(&self.context, work);
+        let repo = self.context.repo();
+        repo.git(["apply", "--index", "../cases/solution.patch"]);
+        repo
     }
 
     #[track_caller]
@@ -70,11 +78,17 @@ pub fn check(table: &Table) {
         return;
     }
     let product = task("a test as product");
-    let repo = product.context.repo();
-    write_patch(&product.context, &table.good);
-    repo.git(["apply", "--index", "../cases/solution.patch"]);
+    let repo = product.solve(&table.good);
     let remove = ["rm", "--quiet", "-f", "--ignore-unmatch", "--", "*mine*"];
     repo.git(remove.into_iter().chain(table.tests.iter().copied()));
     repo.git(["commit", "--quiet", "--message", "solved"]);
     product.check(&renames, &[&renames]);
+    if let Some((path, broken, working)) = &table.settings {
+        let product = task("settings as product");
+        product
+            .solve(&table.good)
+            .commit("broken", &[(path, broken)]);
+        let fixes = write(path, working);
+        product.check(&fixes, &[&fixes]);
+    }
 }

@@ -33,6 +33,11 @@ pub fn jest(folder: &str) -> Table {
         good,
         tests: vec!["add.test.js"],
         renamed: "const add = require('./add');\ntest.each([[1, 2], [2, 1]])('sum of %i and %i', (a, b) => expect(add(a, b)).toBe(3));",
+        settings: Some((
+            "jest.config.js",
+            "throw new Error('x');\n",
+            "module.exports = {};\n".to_owned(),
+        )),
         rows: jest_rows(),
     }
 }
@@ -188,9 +193,16 @@ pub fn vitest(folder: &str) -> Table {
         evaluators: json!([{"name": "tests", "config": {"command": line, "timeout_ms": 120_000}}]),
         good: write("add.js", "export { add } from '#plus';")
             + &write("plus.js", "export const add = (a, b) => a + b;")
-            + &write("package.json", r##"{"name": "p", "type": "module", "scripts": {"test": "vitest run"}, "imports": {"#plus": "./plus.js", "#check": "./test/check.js"}}"##),
+            + &write("package.json", r##"{"name": "p", "type": "module", "dependencies": {"x": "1"}, "bin": "./tool.js", "scripts": {"test": "vitest run"}, "imports": {"#plus": "./plus.js", "#check": "./test/check.js"}}"##)
+            + &write("tool.js", "import './add.js';")
+            + &write("mine.test.js", "import { test } from 'vitest';\ntest('mine', () => {});"),
         tests: vec!["add.test.js"],
         renamed: "import { test, expect } from 'vitest';\nimport { add } from './add.js';\ntest.each([[1, 2], [2, 1]])('sum of %i and %i', (a, b) => expect(add(a, b)).toBe(3));",
+        settings: Some((
+            "vitest.config.js",
+            "throw new Error('x');\n",
+            "export default {};\n".to_owned(),
+        )),
         rows: vitest_rows(),
     }
 }

@@ -23,6 +23,7 @@ pub fn make() -> Table {
         good: "echo 42 > answer.txt".to_owned(),
         tests: vec!["Makefile"],
         renamed: "test: test-4 test-2\ntest-%:\n\tgrep -q $* answer.txt",
+        settings: None,
         rows: vec![
             attack("a makefile that passes", write("Makefile", passes)),
             attack("one that make prefers", write("GNUmakefile", passes)),

@@ -3,6 +3,7 @@
 
 mod compiled;
 mod files;
+mod gateway;
 mod git;
 mod honest;
 mod javascript;
@@ -116,6 +117,7 @@ fn the_list_of_attacks_is_complete() {
         make::make(),
         table::git::attributes(),
         python::pytest(None),
+        python::pytest_with_own_report(None),
         node::node(false),
         javascript::jest(""),
         javascript::vitest(""),
@@ -124,8 +126,9 @@ fn the_list_of_attacks_is_complete() {
         compiled::go("", ""),
     ];
     let rows = tables.iter().flat_map(|table| &table.rows);
-    let is_missing = |row: &&Row| !page.contains(&format!("\n| {} |", row.name));
-    let missing: Vec<&str> = rows.filter(is_missing).map(|row| row.name).collect();
+    let is_missing = |name: &&str| !page.contains(&format!("\n| {name} |"));
+    let names = rows.map(|row| row.name).chain(gateway::names());
+    let missing: Vec<&str> = names.filter(is_missing).collect();
     assert!(missing.is_empty(), "{missing:#?}");
 }
 
@@ -213,6 +216,11 @@ fn honest_pytest() {
 #[test]
 fn honest_node() {
     check_honest(tables::node(false));
+}
+
+#[test]
+fn honest_tap() {
+    check_honest(tables::node(true));
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn a_patch_that_is_not_the_recorded_one_is_not_judged() {
     fs_err::write(&patch, text.replace("+1", "+2")).unwrap();
     let output = rescore(&context, &[]);
     output.assert_code(3);
-    assert!(output.stdout.contains("not judged again"), "{output}");
+    assert!(output.stdout.contains("not rescored"), "{output}");
     assert_eq!(context.record()["history"], Value::Null);
 }
 

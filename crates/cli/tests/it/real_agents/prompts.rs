@@ -6,10 +6,13 @@ use serde_json::{Value, json};
 
 use super::{AIDER, CODEX, COPILOT, Cli, GEMINI, OPENCODE, PATIENCE, Suite};
 
-/// As many characters as a prompt may have; some take several bytes, some mean something to a shell.
+/// As many characters as a prompt may have; some take several bytes, some mean something to a shell
+/// or to a CLI.
 fn a_million() -> String {
+    let start = "--help @README.md !ls\r\n#memo\n/help\n";
     let line = "0123456789 abc 'def' \"ghi\" $HOME `id` \\n äöü € 🦀\n";
-    let text: String = line.chars().cycle().take(999_999).collect();
+    let rest = line.chars().cycle();
+    let text: String = start.chars().chain(rest).take(999_999).collect();
     format!("{text}.")
 }
 

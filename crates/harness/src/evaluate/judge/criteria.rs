@@ -24,7 +24,7 @@ pub(super) struct Criterion {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Criterion")]
-struct Written {
+struct CriterionAsWritten {
     /// Its id, in a list.
     id: Option<String>,
     /// The condition; `criterion` in Thunderdome's format.
@@ -108,7 +108,7 @@ pub(super) fn read(config: &Node) -> Result<Vec<Criterion>, Fault> {
 
 fn criterion(item: &Node, id: Option<&str>, number: usize) -> Result<Criterion, Fault> {
     let written = match &item.value {
-        Value::String(text) => Written {
+        Value::String(text) => CriterionAsWritten {
             id: None,
             description: text.clone(),
             weight: None,

@@ -14,4 +14,4 @@ mod tally;
 mod view;
 
 pub(super) use self::run::{judge, rule_of};
-pub(super) use self::settings::{Rule, Settings};
+pub(super) use self::settings::{JudgeSettings, Rule};

@@ -10,7 +10,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::{
-    Rule, Settings,
+    JudgeSettings, Rule,
     answer::{self, Answer, Kept, NoAnswer, Subject},
     ask::{Question, Said},
     criteria, evidence,
@@ -49,7 +49,7 @@ pub(in crate::evaluate) fn rule_of(name: &str) -> Option<Rule> {
 
 /// Calibrates the judge, then judges the work.
 pub(in crate::evaluate) async fn judge(
-    settings: &Settings,
+    settings: &JudgeSettings,
     judging: &Judging<'_>,
     evidence: &EvidenceDir,
 ) -> Result<Finding, String> {
@@ -151,7 +151,7 @@ struct Calibration {
 }
 
 struct CleanCopy<'a> {
-    settings: &'a Settings,
+    settings: &'a JudgeSettings,
     judging: &'a Judging<'a>,
     folder: Utf8PathBuf,
     number: usize,

@@ -35,7 +35,7 @@ pub(in crate::evaluate) enum Rule {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Judge")]
-struct Written {
+struct JudgeAsWritten {
     /// The judging agent, as in `agent` of a test case, without a prompt.
     #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
     #[expect(dead_code, reason = "read from the tree, with its positions")]
@@ -83,7 +83,7 @@ pub(super) enum ProviderName {
 
 /// Validated settings.
 #[derive(Clone, Debug)]
-pub(in crate::evaluate) struct Settings {
+pub(in crate::evaluate) struct JudgeSettings {
     pub(super) who: Judge,
     pub(super) rule: Rule,
     pub(super) criteria: Arc<[Criterion]>,
@@ -172,7 +172,7 @@ impl Judge {
     }
 }
 
-impl Settings {
+impl JudgeSettings {
     /// The parts of the request and the judge that are not in its section.
     pub(in crate::evaluate) fn definition(&self) -> serde_json::Value {
         let default_model = match &self.who {
@@ -191,9 +191,9 @@ impl Settings {
         spec: &EvaluatorSpec,
         folder: &Utf8Path,
         rule: Rule,
-    ) -> Result<Settings, Fault> {
+    ) -> Result<JudgeSettings, Fault> {
         let config = &spec.config;
-        let written: Written = config.read()?;
+        let written: JudgeAsWritten = config.read()?;
         let who = who(&written, spec, folder)?;
         let samples = written.samples.unwrap_or(1);
         if !(1..=MOST_SAMPLES).contains(&samples) {
@@ -212,7 +212,7 @@ impl Settings {
         if timeout == 0 {
             return Err(config.fault("timeout", "`timeout` must be at least 1"));
         }
-        Ok(Settings {
+        Ok(JudgeSettings {
             who,
             rule,
             criteria: criteria::read(config)?.into(),
@@ -236,7 +236,7 @@ impl Settings {
 }
 
 /// The judge: `agent`, or `type` and its settings, or `model` alone.
-fn who(written: &Written, spec: &EvaluatorSpec, folder: &Utf8Path) -> Result<Judge, Fault> {
+fn who(written: &JudgeAsWritten, spec: &EvaluatorSpec, folder: &Utf8Path) -> Result<Judge, Fault> {
     let config = &spec.config;
     let agent = match (config.get("agent"), &written.r#type, &written.model) {
         (Some(node), None, None) if written.agent_name.is_none() => {
@@ -276,7 +276,7 @@ fn who(written: &Written, spec: &EvaluatorSpec, folder: &Utf8Path) -> Result<Jud
 }
 
 /// The agent in youBencha's format.
-fn short(kind: &str, written: &Written, config: &Node) -> AgentSpec {
+fn short(kind: &str, written: &JudgeAsWritten, config: &Node) -> AgentSpec {
     AgentSpec {
         kind: AgentType::Named(kind.to_owned()),
         kind_span: config.span_of("type"),
@@ -333,7 +333,11 @@ fn provider_of(model: &str) -> ProviderName {
 }
 
 /// Reads the custom request.
-fn template(written: &Written, config: &Node, folder: &Utf8Path) -> Result<Option<String>, Fault> {
+fn template(
+    written: &JudgeAsWritten,
+    config: &Node,
+    folder: &Utf8Path,
+) -> Result<Option<String>, Fault> {
     let (key, text) = match (&written.prompt, &written.prompt_file) {
         (Some(_), Some(_)) => {
             let message = "`prompt` and `prompt_file` cannot be combined";

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{
     answer::{Answer, Answered},
     criteria::Criterion,
-    settings::{Rule, Settings},
+    settings::{JudgeSettings, Rule},
 };
 
 /// One criterion over all answers.
@@ -29,7 +29,7 @@ pub(super) struct Tally<'a> {
 
 impl<'a> Tally<'a> {
     /// Combines valid answers.
-    pub(super) fn of(settings: &'a Settings, answers: &'a [Answer]) -> Tally<'a> {
+    pub(super) fn of(settings: &'a JudgeSettings, answers: &'a [Answer]) -> Tally<'a> {
         let row = |criterion: &'a Criterion| {
             let shares: Vec<f64> = answers.iter().map(|one| one.share(criterion)).collect();
             let median = median(&shares);

@@ -307,6 +307,13 @@ impl Protect {
         })
     }
 
+    /// Whether `protect` of the task or the rules of the evaluator name this file. Files that only `solution_paths` leaves
+    /// out are not named.
+    pub(in crate::evaluate) fn claims(&self, path: &str) -> bool {
+        let is_decisive = self.decisive.is_match(path) && !self.agents.is_match(path);
+        self.written.is_match(path) || is_decisive
+    }
+
     /// Whether a file that the agent did not change must not change while the command runs.
     pub(in crate::evaluate) fn is_sealed(&self, path: &str) -> bool {
         let is_installed = || path.split('/').any(|part| part == "node_modules");

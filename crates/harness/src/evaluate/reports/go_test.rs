@@ -15,7 +15,7 @@ const OUTPUT_BYTES: usize = 8_000;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Line {
+struct GoTestEvent {
     action: String,
     #[serde(default)]
     package: String,
@@ -37,7 +37,7 @@ type Known = BTreeMap<(String, Option<String>), Progress>;
 
 pub(super) fn read(text: &str) -> Result<Vec<TestCase>, ReportError> {
     let mut known = Known::new();
-    for line in json_lines::read::<Line>(text, Format::GoTest)? {
+    for line in json_lines::read::<GoTestEvent>(text, Format::GoTest)? {
         // Compiler output, before a package is known.
         if line.package.is_empty() {
             continue;

@@ -210,6 +210,7 @@ mod tests {
             is_lower_bound: false,
             differences: Vec::new(),
             unverified_judges: Vec::new(),
+            delivery: Vec::new(),
             components: Vec::new(),
             message: "3 of 4 passed <&\"']]>".to_owned(),
             folder: "trials/a/t/trial-1".into(),

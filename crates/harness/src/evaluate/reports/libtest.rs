@@ -12,7 +12,7 @@ use super::{
 };
 
 #[derive(Deserialize)]
-struct Line {
+struct LibtestEvent {
     #[serde(rename = "type")]
     kind: String,
     #[serde(default)]
@@ -28,7 +28,7 @@ pub(super) fn read(text: &str) -> Result<Vec<TestCase>, ReportError> {
     let mut tests = Vec::new();
     let mut running = BTreeSet::new();
     let (mut started, mut ended) = (0, 0);
-    for line in json_lines::read::<Line>(text, Format::Libtest)? {
+    for line in json_lines::read::<LibtestEvent>(text, Format::Libtest)? {
         match (line.kind.as_str(), line.event.as_str()) {
             ("suite", "started") => started += 1,
             ("suite", _) => ended += 1,
@@ -67,7 +67,7 @@ fn status(event: &str) -> Option<Status> {
     }
 }
 
-fn case(line: Line, status: Status) -> TestCase {
+fn case(line: LibtestEvent, status: Status) -> TestCase {
     let words = line.message.as_deref().or(line.stdout.as_deref());
     TestCase {
         duration: line.exec_time.and_then(|it| seconds(&it.to_string())),

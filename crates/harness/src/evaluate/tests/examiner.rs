@@ -11,7 +11,7 @@ use serde_json::{Map, json};
 use sha2::{Digest, Sha256};
 
 use super::{
-    Edit, Settings, Unread,
+    Edit, TestsSettings, Unread,
     expected::{Control, Expected},
     grade::{Grade, Graded},
     placement::{Locations, UnitTests},
@@ -22,8 +22,9 @@ use super::{
 use crate::evaluate::{
     EvidenceDir, Finding, Judging,
     answer_cache::CachedAnswer,
-    clean_copy::{CleanCopy, ReportFile},
+    clean_copy::CleanCopy,
     control::{ControlTree, End},
+    report_file::ReportFile,
     reports::{ReportError, TestReport, TextSummary},
 };
 
@@ -94,7 +95,7 @@ impl Attempt {
 }
 
 pub(in crate::evaluate) async fn judge(
-    settings: &Settings,
+    settings: &TestsSettings,
     judging: &Judging<'_>,
     evidence: &EvidenceDir,
 ) -> Result<Finding, String> {
@@ -107,7 +108,7 @@ pub(in crate::evaluate) async fn judge(
 }
 
 pub(super) struct Examiner<'a> {
-    pub(super) settings: &'a Settings,
+    pub(super) settings: &'a TestsSettings,
     pub(super) judging: &'a Judging<'a>,
     evidence: &'a EvidenceDir,
 }
@@ -371,15 +372,11 @@ impl Examiner<'_> {
                 own: Vec::new(),
             });
         }
-        // Removes a report that is part of the work.
         let file = self.settings.origin.file(copy);
-        if let Some(file) = &file {
-            file.remove();
-        }
         let argv = self.settings.argv_in(copy);
         let line = self.settings.line();
         let logs = copy.logs.clone();
-        let ran = copy.step(&argv, timeout, logs.clone()).await?;
+        let ran = copy.reporting_step(&argv, timeout, logs.clone()).await?;
         let end = End::of(&ran, &line)?;
         let ended = end.in_words(&line, &ran.last_line);
         let results = match end {

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Results, Settings,
+    Results, TestsSettings,
     expected::{Expected, Others},
     trace::Origin,
 };
@@ -58,7 +58,7 @@ struct Judged {
 
 impl Judged {
     /// An expected test that did not run.
-    fn missing(name: &str, settings: &Settings) -> Judged {
+    fn missing(name: &str, settings: &TestsSettings) -> Judged {
         Judged {
             name: name.to_owned(),
             counts: true,
@@ -91,7 +91,7 @@ pub(super) struct Graded {
 }
 
 impl Grade {
-    pub(super) fn of(settings: &Settings, results: &Results, code: Option<i32>) -> Grade {
+    pub(super) fn of(settings: &TestsSettings, results: &Results, code: Option<i32>) -> Grade {
         let failing = code.filter(|code| *code != 0);
         match results {
             Results::Report(report, origins) => {
@@ -143,7 +143,7 @@ impl Grade {
 
     /// Counts the expected tests, and others if they belong to the task. A missing expected test
     /// counts as not passed.
-    pub(super) fn expect(&mut self, expected: &Expected, settings: &Settings) {
+    pub(super) fn expect(&mut self, expected: &Expected, settings: &TestsSettings) {
         if self.tests.is_empty() || (expected.names.is_empty() && expected.total > 0) {
             let is_short = self.counts.total() < expected.total;
             self.short_of = is_short.then_some(expected.total);
@@ -185,7 +185,7 @@ impl Grade {
     }
 
     /// Counts tests that are not expected by name because the untouched task cannot load them.
-    fn count_by_origin(&mut self, expected: &Expected, settings: &Settings) {
+    fn count_by_origin(&mut self, expected: &Expected, settings: &TestsSettings) {
         let is_expected = |test: &Judged| expected.names.contains_key(&test.name);
         let mut by_name: BTreeMap<String, usize> = BTreeMap::new();
         for test in self.tests.iter_mut().filter(|test| !is_expected(test)) {
@@ -387,7 +387,7 @@ impl Grade {
     }
 }
 
-fn weight_of(settings: &Settings, name: &str) -> f64 {
+fn weight_of(settings: &TestsSettings, name: &str) -> f64 {
     let mut patterns = settings.weights.iter();
     let of_pattern = patterns.find(|(glob, _)| glob.is_match(name));
     of_pattern.map_or(1.0, |(_, weight)| *weight)
@@ -400,7 +400,7 @@ fn short_name(name: &str) -> &str {
 }
 
 /// The entries of a report, limited to selected tests if there is a selection.
-fn judged(settings: &Settings, report: &TestReport, origins: &[Origin]) -> Vec<Judged> {
+fn judged(settings: &TestsSettings, report: &TestReport, origins: &[Origin]) -> Vec<Judged> {
     if !settings.wanted.is_empty() {
         let wanted = settings.wanted.iter();
         let judged = wanted.map(|name| Judged {
@@ -479,7 +479,7 @@ mod tests {
         entries: Vec<(TestCase, Origin)>,
         expected: &Expected,
     ) -> (f64, usize) {
-        let settings = Settings::of_line("true", Duration::from_secs(1), Unread::Nothing);
+        let settings = TestsSettings::of_line("true", Duration::from_secs(1), Unread::Nothing);
         let (tests, origins) = entries.into_iter().unzip();
         let results = Results::Report(TestReport { source, tests }, origins);
         let mut grade = Grade::of(&settings, &results, Some(0));

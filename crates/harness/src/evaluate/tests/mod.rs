@@ -13,5 +13,5 @@ use self::examiner::{Attempt, Examiner, Results};
 pub(super) use self::examiner::{bounded, judge};
 pub(super) use self::{
     sentinel::Edit,
-    settings::{Settings, Unread},
+    settings::{TestsSettings, Unread},
 };

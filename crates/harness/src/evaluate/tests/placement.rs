@@ -17,7 +17,7 @@ use crate::evaluate::{
 pub(super) struct Locations(BTreeMap<String, BTreeSet<String>>);
 
 #[derive(Deserialize)]
-struct Line {
+struct PlacedLine {
     name: Option<String>,
     source_path: Option<String>,
 }
@@ -27,7 +27,7 @@ impl Locations {
     pub(super) fn read(listed: &[u8], copy: &str) -> Locations {
         let mut locations = Locations::default();
         for line in String::from_utf8_lossy(listed).lines() {
-            let Ok(line) = serde_json::from_str::<Line>(line) else {
+            let Ok(line) = serde_json::from_str::<PlacedLine>(line) else {
                 continue;
             };
             if let (Some(name), Some(path)) = (line.name, line.source_path) {

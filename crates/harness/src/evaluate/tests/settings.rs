@@ -6,24 +6,25 @@ use std::{collections::BTreeMap, time::Duration};
 use camino::Utf8Path;
 use globset::{Glob, GlobMatcher, GlobSet};
 use proctor_document::Fault;
-use proctor_sandbox::{docker::Network, shell};
+use proctor_sandbox::{docker::ContainerNetwork, shell};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::{
     config::{EvaluatorSpec, globs},
     evaluate::{
-        clean_copy::{CleanCopy, Hidden, ReportFile, Setup},
+        clean_copy::{CleanCopy, Hidden, Setup},
         command,
         command_line::CommandLine,
         protect::Protect,
+        report_file::ReportFile,
     },
 };
 
 /// `config` of `tests`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct TestsAsWritten {
     /// A known runner. Its report is written to a location that the work does not control.
     runner: Option<Runner>,
     /// Additional arguments of the runner.
@@ -179,7 +180,7 @@ impl Origin {
 
 /// Validated settings.
 #[derive(Clone, Debug)]
-pub(in crate::evaluate) struct Settings {
+pub(in crate::evaluate) struct TestsSettings {
     what: TestCommand,
     pub(super) origin: Origin,
     pub(super) wanted: Vec<String>,
@@ -211,12 +212,12 @@ enum TestCommand {
     Command(Vec<String>),
 }
 
-impl Settings {
+impl TestsSettings {
     pub(in crate::evaluate) fn read(
         spec: &EvaluatorSpec,
         folder: &Utf8Path,
-    ) -> Result<Settings, Fault> {
-        let written: Written = spec.config.read()?;
+    ) -> Result<TestsSettings, Fault> {
+        let written: TestsAsWritten = spec.config.read()?;
         let config = &spec.config;
         let threshold = written.threshold.unwrap_or(1.0);
         if !(0.0..=1.0).contains(&threshold) {
@@ -243,15 +244,15 @@ impl Settings {
             hidden: hidden(spec, folder, written.hidden_tests.as_deref())?,
             protect: Protect::read(config, written.protect.as_deref(), usual)?,
             network: if written.network {
-                Network::Open
+                ContainerNetwork::Open
             } else {
-                Network::None
+                ContainerNetwork::None
             },
             ..Setup::default()
         };
         let (what, origin) = what(spec, &written)?;
         let setup = setup.of_command(&what.argv());
-        Ok(Settings {
+        Ok(TestsSettings {
             what,
             origin,
             wanted,
@@ -267,10 +268,14 @@ impl Settings {
     }
 
     /// The settings for a shell command of a repo task.
-    pub(in crate::evaluate) fn of_line(line: &str, timeout: Duration, unread: Unread) -> Settings {
+    pub(in crate::evaluate) fn of_line(
+        line: &str,
+        timeout: Duration,
+        unread: Unread,
+    ) -> TestsSettings {
         let what = TestCommand::Command(shell::line(line));
         let setup = Setup::default().of_command(&what.argv());
-        Settings {
+        TestsSettings {
             what,
             origin: Origin::Any,
             wanted: Vec::new(),
@@ -384,7 +389,7 @@ impl TestCommand {
     }
 }
 
-fn what(spec: &EvaluatorSpec, written: &Written) -> Result<(TestCommand, Origin), Fault> {
+fn what(spec: &EvaluatorSpec, written: &TestsAsWritten) -> Result<(TestCommand, Origin), Fault> {
     let config = &spec.config;
     match (written.runner, written.command.clone()) {
         (Some(_), Some(_)) => {

@@ -8,7 +8,7 @@ use fs_err as fs;
 use proctor_record::{fs::dir, platform};
 use proctor_sandbox::{
     self as sandbox, ContainerEnv, ExecEnvSpec, Privileges, Sandbox, container_env,
-    docker::{EngineError, Network},
+    docker::{ContainerNetwork, EngineError},
     shell::{self, Ran, ShellCommand},
 };
 
@@ -119,6 +119,7 @@ impl Way {
             budget: None,
             passed_keys: Vec::new(),
             is_sealed: true,
+            watch: Vec::new(),
         });
         let models = opened.map_err(|error| error.to_string())?;
         Ok(Some(Way { models, sockets }))
@@ -204,8 +205,8 @@ async fn separate(
                 user: verifier.user.clone(),
             },
             network: match reach {
-                sandbox::Network::Open => Network::Open,
-                _ => Network::None,
+                sandbox::Network::Open => ContainerNetwork::Open,
+                _ => ContainerNetwork::None,
             },
             limits: docker.settings.limits,
             readiness: readiness(verifier.environment.as_deref()),

@@ -7,6 +7,18 @@ use proctor_sandbox::docker::{ContainerFileChange, Image};
 
 /// Shells that `sh` can be a link to.
 const SHELLS: [&str; 4] = ["sh", "bash", "dash", "busybox"];
+/// Programs that every image has and that tests use. A new one in a folder of programs hides the image's own.
+const TOOLS: [&str; 30] = [
+    "[", "awk", "basename", "cat", "cmp", "cp", "cut", "date", "diff", "dirname", "egrep", "expr",
+    "fgrep", "find", "grep", "head", "ls", "mkdir", "mv", "rm", "sed", "sort", "stat", "tail",
+    "tee", "test", "tr", "uniq", "wc", "xargs",
+];
+/// The databases of package managers. With one of them, programs of the image change by installation, too.
+const PACKAGES: [&str; 3] = [
+    "/var/lib/dpkg/status",
+    "/lib/apk/db/installed",
+    "/var/lib/rpm/rpmdb.sqlite",
+];
 /// Libraries that are loaded into every program.
 const PRELOADED: &str = "/etc/ld.so.preload";
 
@@ -20,12 +32,15 @@ pub(super) fn changed(
     let folders: BTreeSet<&str> = path.split(':').chain(["/bin", "/usr/bin"]).collect();
     let mut needed = interpreters(script);
     needed.insert("sh".to_owned());
+    let is_of_package = |change: &ContainerFileChange| PACKAGES.contains(&&*change.path);
+    let has_installed = changes.iter().any(is_of_package);
     let decides = |change: &ContainerFileChange| {
         let (folder, name) = change.path.rsplit_once('/').unwrap_or_default();
         let is_needed = needed.contains(name) || (!change.is_new && SHELLS.contains(&name));
+        let is_tool = TOOLS.contains(&name) && !has_installed;
         change.path == PRELOADED
             || image.entrypoint.contains(&change.path)
-            || (folders.contains(folder) && is_needed)
+            || (folders.contains(folder) && (is_needed || is_tool))
     };
     let found = changes.iter().filter(|change| decides(change));
     found.map(|change| change.path.clone()).collect()
@@ -70,6 +85,9 @@ mod tests {
             ("/entry.sh", false, "", true),
             ("/root/bin/sh", true, "", false),
             ("/usr/bin", false, "", false),
+            ("/usr/bin/grep", false, "", true),
+            ("/opt/bin/test", true, "", true),
+            ("/usr/bin/jq", true, "", false),
             ("/etc/profile", false, "", false),
         ] {
             let change = ContainerFileChange {
@@ -79,5 +97,10 @@ mod tests {
             let found = changed(&[change], &image, script.as_bytes());
             assert_eq!(!found.is_empty(), expect, "{path} {script}");
         }
+        let upgraded = ["/var/lib/dpkg/status", "/usr/bin/grep"].map(|path| ContainerFileChange {
+            path: path.to_owned(),
+            is_new: false,
+        });
+        assert_eq!(changed(&upgraded, &image, b""), [] as [&str; 0]);
     }
 }

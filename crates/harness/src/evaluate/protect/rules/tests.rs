@@ -304,3 +304,26 @@ fn protect_adds_files_and_exceptions() {
     assert_eq!(off.owner(&new("x.pyc"), &facts), Owner::Task);
     assert!(off.answers("check.sh") && !Protect::tests().answers("check.sh"));
 }
+
+/// Linters skip the files of such lists, also those of search tools.
+#[test]
+fn lists_of_ignored_files_come_from_the_task() {
+    let protect = Protect::linters();
+    let facts = Circumstances::default();
+    for path in [
+        ".ignore",
+        "src/.ignore",
+        ".eslintignore",
+        ".prettierignore",
+        ".stylelintignore",
+        ".semgrepignore",
+        ".isort.cfg",
+        ".clang-tidy",
+        "ty.toml",
+    ] {
+        assert_eq!(protect.owner(&new(path), &facts), Owner::Task, "{path}");
+    }
+    for path in [".gitignore", ".dockerignore", "ignore", "src/ignore.rs"] {
+        assert_eq!(protect.owner(&new(path), &facts), Owner::Agent, "{path}");
+    }
+}

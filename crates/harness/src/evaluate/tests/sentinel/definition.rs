@@ -23,7 +23,7 @@ pub(super) struct Definition {
 
 /// The tests of a file with an expectation. Empty if the file cannot be parsed.
 pub(super) fn definitions(path: &str, text: &str) -> Vec<Definition> {
-    let Some(source) = Source::read(path, text) else {
+    let Some(source) = TestSource::read(path, text) else {
         return Vec::new();
     };
     let found = match source.language {
@@ -51,18 +51,18 @@ pub(super) fn definitions(path: &str, text: &str) -> Vec<Definition> {
 }
 
 /// The tokens of a file and their structure.
-pub(super) struct Source<'a> {
+pub(super) struct TestSource<'a> {
     pub(super) language: Language,
     pub(super) text: &'a str,
     pub(super) tokens: Vec<Token>,
     /// The index of the closing bracket for each opening one.
     closes: Vec<Option<usize>>,
     /// Logical lines of Python.
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<TestSourceLine>,
 }
 
 /// A logical line of Python.
-pub(super) struct Line {
+pub(super) struct TestSourceLine {
     /// Its first token.
     pub(super) first: usize,
     pub(super) indent: usize,
@@ -73,11 +73,11 @@ pub(super) struct Line {
 /// A test: the token of its name, and all of its tokens.
 type Found = (usize, Range<usize>);
 
-impl<'a> Source<'a> {
-    fn read(path: &str, text: &'a str) -> Option<Source<'a>> {
+impl<'a> TestSource<'a> {
+    fn read(path: &str, text: &'a str) -> Option<TestSource<'a>> {
         let language = Language::of(path)?;
         let tokens = lexer::tokens(language, text)?;
-        let mut source = Source {
+        let mut source = TestSource {
             language,
             text,
             closes: vec![None; tokens.len()],
@@ -99,7 +99,7 @@ impl<'a> Source<'a> {
     }
 
     /// The logical line that starts with a token.
-    fn line(&self, at: usize) -> Option<Line> {
+    fn line(&self, at: usize) -> Option<TestSourceLine> {
         let range = &self.tokens[at].range;
         let before = &self.text[..range.start];
         let start = before.rfind('\n').map_or(0, |it| it + 1);
@@ -107,7 +107,7 @@ impl<'a> Source<'a> {
             .trim_end_matches(['\n', '\r'])
             .ends_with('\\');
         let is_first = before[start..].trim().is_empty() && !continues;
-        is_first.then_some(Line {
+        is_first.then_some(TestSourceLine {
             first: at,
             indent: range.start - start,
             start,
@@ -157,7 +157,7 @@ impl<'a> Source<'a> {
         let end = self.tokens[tokens.end - 1].range.end;
         let range = match self.language {
             Language::Python => {
-                let is_next = |line: &&Line| line.first >= tokens.end;
+                let is_next = |line: &&TestSourceLine| line.first >= tokens.end;
                 let next = self.lines.iter().find(is_next);
                 let line_start = self.text[..start].rfind('\n').map_or(0, |it| it + 1);
                 line_start..next.map_or(self.text.len(), |line| line.start)

@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use super::{
-    definition::Source,
+    definition::TestSource,
     lexer::{Kind, Language},
 };
 
@@ -42,7 +42,7 @@ const VALUES: &str = "want wanted expected expectedvalue expectedresult expected
 
 /// The change of the last expected literal of a test; without one, of the last expected value in
 /// untyped languages.
-pub(super) fn find(source: &Source<'_>, tokens: Range<usize>) -> Option<Change> {
+pub(super) fn find(source: &TestSource<'_>, tokens: Range<usize>) -> Option<Change> {
     let mut found = None;
     let mut wrapped = None;
     for at in tokens.clone() {
@@ -64,7 +64,7 @@ pub(super) fn find(source: &Source<'_>, tokens: Range<usize>) -> Option<Change> 
 }
 
 /// The values that an assertion compares for equality, the likeliest expectation first.
-fn operands(source: &Source<'_>, at: usize, end: usize) -> Vec<Range<usize>> {
+fn operands(source: &TestSource<'_>, at: usize, end: usize) -> Vec<Range<usize>> {
     let word = source.at(at);
     if word.is_empty() {
         return Vec::new();
@@ -105,7 +105,7 @@ fn operands(source: &Source<'_>, at: usize, end: usize) -> Vec<Range<usize>> {
 }
 
 /// Whether `not` is in the chain before a call: `expect(x).not.to.equal`.
-fn is_negated(source: &Source<'_>, mut at: usize) -> bool {
+fn is_negated(source: &TestSource<'_>, mut at: usize) -> bool {
     while at >= 2 && source.at(at - 1) == "." {
         at -= 2;
         if source.at(at) == "not" {
@@ -117,7 +117,7 @@ fn is_negated(source: &Source<'_>, mut at: usize) -> bool {
 
 /// The arguments of a call that can be expected values. Messages come after them; in Go the test
 /// comes first.
-fn arguments(source: &Source<'_>, range: Range<usize>) -> Vec<Range<usize>> {
+fn arguments(source: &TestSource<'_>, range: Range<usize>) -> Vec<Range<usize>> {
     let mut all = Vec::new();
     let mut start = range.start;
     for at in source.outer(range.clone()) {
@@ -138,7 +138,7 @@ fn arguments(source: &Source<'_>, range: Range<usize>) -> Vec<Range<usize>> {
 
 /// Both sides of the last comparison in an assertion, unless it contains a word of `unless`.
 fn equals(
-    source: &Source<'_>,
+    source: &TestSource<'_>,
     range: Range<usize>,
     mark: &str,
     unless: &[&str],
@@ -154,7 +154,7 @@ fn equals(
 }
 
 /// Both sides of the last comparison in a failure condition of a test.
-fn unequal(source: &Source<'_>, range: Range<usize>) -> Vec<Range<usize>> {
+fn unequal(source: &TestSource<'_>, range: Range<usize>) -> Vec<Range<usize>> {
     if range.clone().any(|at| source.at(at) == "&&") {
         return Vec::new();
     }
@@ -167,7 +167,7 @@ fn unequal(source: &Source<'_>, range: Range<usize>) -> Vec<Range<usize>> {
 /// Both sides of the last of these comparisons, the right one first. `between` separates
 /// comparisons.
 fn sides(
-    source: &Source<'_>,
+    source: &TestSource<'_>,
     range: Range<usize>,
     comparisons: &[&str],
     between: &[&str],
@@ -186,13 +186,13 @@ fn sides(
 }
 
 /// Whether a token names an expected value: `want := 3`, `expected: 3`.
-fn is_named_value(source: &Source<'_>, at: usize) -> bool {
+fn is_named_value(source: &TestSource<'_>, at: usize) -> bool {
     let is_name = is_listed(VALUES, &source.at(at).to_lowercase());
     is_name && matches!(source.at(at + 1), ":=" | "=" | ":")
 }
 
 /// Whether a named value is compared for equality elsewhere in a test.
-fn is_compared(source: &Source<'_>, named: usize, tokens: &Range<usize>) -> bool {
+fn is_compared(source: &TestSource<'_>, named: usize, tokens: &Range<usize>) -> bool {
     let name = source.at(named);
     let mut others = tokens
         .clone()
@@ -214,7 +214,7 @@ fn is_compared(source: &Source<'_>, named: usize, tokens: &Range<usize>) -> bool
     })
 }
 
-fn named_value(source: &Source<'_>, at: usize, end: usize) -> Vec<Range<usize>> {
+fn named_value(source: &TestSource<'_>, at: usize, end: usize) -> Vec<Range<usize>> {
     let start = at + 2;
     let outer = source.outer(start..end).into_iter();
     let is_end = |at: &usize| {
@@ -231,7 +231,7 @@ fn named_value(source: &Source<'_>, at: usize, end: usize) -> Vec<Range<usize>> 
 
 /// Whether other work may not execute a token: it is in a conditional block, in a loop, or in a
 /// nested function.
-fn is_conditional(source: &Source<'_>, at: usize, tokens: &Range<usize>) -> bool {
+fn is_conditional(source: &TestSource<'_>, at: usize, tokens: &Range<usize>) -> bool {
     let start = tokens.start;
     let is_condition = |at: usize| is_listed(CONDITIONS, source.at(at));
     if source.language == Language::Python {
@@ -260,7 +260,7 @@ fn is_conditional(source: &Source<'_>, at: usize, tokens: &Range<usize>) -> bool
 }
 
 /// Whether a token is in a callback other than the test itself, which may never be called.
-fn is_in_callback(source: &Source<'_>, at: usize, start: usize) -> bool {
+fn is_in_callback(source: &TestSource<'_>, at: usize, start: usize) -> bool {
     let marks = match source.language {
         Language::Python => "lambda",
         Language::JavaScript => "=> function",
@@ -278,7 +278,7 @@ fn is_in_callback(source: &Source<'_>, at: usize, start: usize) -> bool {
 }
 
 /// The change of the first literal in a value made of literals.
-fn literal(source: &Source<'_>, range: Range<usize>) -> Option<Change> {
+fn literal(source: &TestSource<'_>, range: Range<usize>) -> Option<Change> {
     let mut found = None;
     for at in range.clone() {
         let token = &source.tokens[at];
@@ -298,7 +298,7 @@ fn literal(source: &Source<'_>, range: Range<usize>) -> Option<Change> {
 }
 
 /// Whether a number is the length in an array type.
-fn is_length(source: &Source<'_>, at: usize, end: usize) -> bool {
+fn is_length(source: &TestSource<'_>, at: usize, end: usize) -> bool {
     let is_type = source.at(at + 2).starts_with(char::is_alphabetic);
     source.at(at + 1) == "]" && is_type && at + 2 < end
 }
@@ -363,7 +363,7 @@ fn other(letter: char) -> char {
 }
 
 /// Wraps an expected value into a larger one, for languages where all values can be compared.
-fn wrap(source: &Source<'_>, range: Range<usize>) -> Option<Change> {
+fn wrap(source: &TestSource<'_>, range: Range<usize>) -> Option<Change> {
     let first = source.tokens.get(range.start)?.range.start;
     let last = source.tokens.get(range.end - 1)?.range.end;
     let value = &source.text[first..last];

@@ -1,0 +1,143 @@
+//! `proctor ab`: an experiment with two variants of one agent, from the command line.
+
+mod variant;
+
+use camino::Utf8PathBuf;
+use proctor_harness::{config::SuiteFile, task::find};
+use proctor_sandbox::host::Host;
+use serde_json::{Map, Value, json};
+
+use self::variant::{Places, literal, remove_files, variant};
+use super::experiment;
+use crate::{
+    args::AbArgs,
+    error::{CliError, Exit},
+    host,
+};
+
+/// The agents that calibrate tasks, which are not what a user wants to compare.
+const CALIBRATION: [&str; 2] = ["null", "oracle"];
+/// The time limit of the task of `--prompt`.
+const MINUTES: u32 = 30;
+
+pub fn ab(args: &AbArgs) -> Result<Exit, CliError> {
+    let host = host::host()?;
+    if args.a.is_empty() && args.b.is_empty() && args.without.is_empty() {
+        return Err(CliError::NothingToCompare);
+    }
+    let file = suite(args, &host)?;
+    experiment::run_file(file, &[], &args.run, &args.decision)
+}
+
+/// The suite of the experiment. It is kept with the results, so that the run can be resumed.
+fn suite(args: &AbArgs, host: &Host) -> Result<SuiteFile, CliError> {
+    let given: Vec<&Utf8PathBuf> = args.run.paths.iter().chain(&args.run.config).collect();
+    let own = match given.as_slice() {
+        [] if args.prompt.is_none() => super::default_suite(host),
+        [path] => Some((*path).clone()),
+        _ => None,
+    };
+    let own = own.and_then(|path| Some((SuiteFile::open(&host.cwd.join(&path))?, path)));
+    let (path, mut document) = match own {
+        Some((file, path)) => {
+            let document = file.document();
+            (
+                host.cwd.join(path),
+                document.map_err(|error| CliError::Config(vec![error]))?,
+            )
+        }
+        None => {
+            let tasks = tasks(args, &given, host)?;
+            (
+                "command line".into(),
+                Map::from_iter([("tasks".to_owned(), tasks)]),
+            )
+        }
+    };
+    let base = base(&document, &args.run.options.agent)?;
+    document.remove("orchestrators");
+    let [name_a, name_b] = args.names.as_slice() else {
+        unreachable!("clap takes two names");
+    };
+    let places = Places {
+        cwd: &host.cwd,
+        suite: path
+            .parent()
+            .filter(|it| !it.as_str().is_empty())
+            .unwrap_or(&host.cwd),
+    };
+    let a = variant(&base, name_a, &args.a, &places)?;
+    let mut b = variant(&base, name_b, &args.b, &places)?;
+    remove_files(&mut b, &args.without);
+    document.insert("agents".to_owned(), json!([a, b]));
+    let experiment = document.entry("experiment").or_insert_with(|| json!({}));
+    experiment["baseline"] = json!(name_a);
+    SuiteFile::of_document(&path, document).map_err(|error| CliError::Config(vec![error]))
+}
+
+/// The entries of `tasks`.
+fn tasks(args: &AbArgs, given: &[&Utf8PathBuf], host: &Host) -> Result<Value, CliError> {
+    if let (Some(prompt), Some(check)) = (&args.prompt, &args.check) {
+        return Ok(json!([{
+            "name": "prompt",
+            "repo": literal(host.cwd.as_str()),
+            "tag": "HEAD",
+            "prompt": literal(prompt),
+            "test_cmd": literal(check),
+            "time_limit_minutes": MINUTES,
+        }]));
+    }
+    if given.is_empty() {
+        return Err(CliError::NothingToRun);
+    }
+    let entry = |path: &&Utf8PathBuf| {
+        let path = host.cwd.join(path);
+        if SuiteFile::open(&path).is_some() {
+            return Err(CliError::SuiteAmongOthers { suite: path });
+        }
+        let key = if find::is_dataset(&path) {
+            "folder"
+        } else {
+            "testcase"
+        };
+        Ok(json!({key: literal(path.as_str())}))
+    };
+    let entries: Result<Vec<Value>, CliError> = given.iter().map(entry).collect();
+    Ok(json!(entries?))
+}
+
+/// The agent that both variants are made from: the named one of a suite, its only one, or one of
+/// the named type.
+fn base(document: &Map<String, Value>, named: &[String]) -> Result<Value, CliError> {
+    let agents = document.get("agents").and_then(Value::as_array);
+    let agents: Vec<&Value> = agents.into_iter().flatten().collect();
+    let name = |agent: &&Value| {
+        agent["name"]
+            .as_str()
+            .or(agent["type"].as_str())
+            .map(str::to_owned)
+    };
+    match named {
+        [_, _, ..] => Err(CliError::SeveralAgents),
+        [wanted] => {
+            let mut found = agents
+                .iter()
+                .filter(|agent| name(agent).as_ref() == Some(wanted));
+            Ok(found
+                .next()
+                .map_or_else(|| json!({"type": wanted}), |agent| (*agent).clone()))
+        }
+        [] => {
+            let is_contender = |agent: &&&Value| {
+                let kind = agent["type"].as_str().unwrap_or_default();
+                !CALIBRATION.contains(&kind)
+            };
+            let contenders: Vec<&&Value> = agents.iter().filter(is_contender).collect();
+            match contenders.as_slice() {
+                [] => Ok(json!({"type": "auto"})),
+                [agent] => Ok((**agent).clone()),
+                _ => Err(CliError::SeveralAgents),
+            }
+        }
+    }
+}

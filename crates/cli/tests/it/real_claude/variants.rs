@@ -1,0 +1,145 @@
+//! Variants of CLAUDE.md and of skills with the real Claude Code: the text reaches the model and changes its answer, and
+//! the record says which text did.
+
+use camino::Utf8PathBuf;
+use proctor_scripted_model::Script;
+use proctor_testkit::{Output, TestContext};
+use serde_json::{Value, json};
+
+use super::{LATEST, Trial};
+
+/// Runs variants of Claude Code with a model that plays this script; `None` if it is not installed.
+fn compare(variants: &Value, answers: &Value) -> Option<(TestContext, Output)> {
+    let Trial { ctx, .. } = Trial::of(LATEST, Script::default())?;
+    let folder = ctx.root().join("suite");
+    for name in ["fires", "silent"] {
+        let skill = folder.join("skills").join(name);
+        fs_err::create_dir_all(&skill).unwrap();
+        let text = format!(
+            "---\nname: {name}\ndescription: Explains how the {name} procedure of this project works.\n---\n\nThe body of the {name} skill has these words.\n"
+        );
+        fs_err::write(skill.join("SKILL.md"), text).unwrap();
+    }
+    let case = json!({
+        "name": "task",
+        "description": "answer as the file says",
+        "repo": ctx.repo().path(),
+        "agent": {"type": "null", "config": {"prompt": "do it"}},
+        "evaluators": [{"name": "command", "config": {"command": "grep -qx two answer.txt"}}],
+    });
+    fs_err::write(folder.join("case.json"), case.to_string()).unwrap();
+    fs_err::write(
+        folder.join("answers.json"),
+        json!({"answers": answers}).to_string(),
+    )
+    .unwrap();
+    let suite = json!({
+        "agents": [{"type": "claude-code", "variants": variants}],
+        "tasks": [{"testcase": "case.json"}],
+        "gateway": {"script": "answers.json"},
+        "vary": ["files", "skills"],
+    });
+    let path = folder.join("proctor.json");
+    fs_err::write(&path, suite.to_string()).unwrap();
+    let program = ctx.proctor(["run", path.as_str()]);
+    let output = program.deadline(std::time::Duration::from_mins(8)).run();
+    ctx.assert_nothing_left("");
+    Some((ctx, output))
+}
+
+fn writes(when: &str, content: &str) -> Value {
+    let write = json!({"content": [{"write_file": {"path": "answer.txt", "content": content}}]});
+    json!([{"when": when, "message": write}, {"when": when, "message": {"content": [{"text": "done"}]}}])
+}
+
+fn record(ctx: &TestContext, agent: &str) -> Value {
+    let trials = ctx.root().join("suite/results/latest/trials");
+    let path: Utf8PathBuf = trials
+        .join(agent)
+        .join("task/trial-1/artifacts/record.json");
+    serde_json::from_slice(&fs_err::read(path).unwrap()).unwrap()
+}
+
+#[test]
+fn variants_of_claude_md_change_the_answer_and_are_delivered() {
+    let one = "Our convention here is number one, always.";
+    let two = "Our convention here is number two, always.";
+    let variants = json!([
+        {"name": "one", "files": {"CLAUDE.md": {"text": one}}},
+        {"name": "two", "files": {"CLAUDE.md": {"text": two}}},
+        {"name": "nowhere", "files": {"lib/deep/NOTES.md": {"text": two}}},
+    ]);
+    let mut answers = writes(one, "one\n");
+    let more = writes(two, "two\n");
+    answers
+        .as_array_mut()
+        .unwrap()
+        .extend(more.as_array().unwrap().clone());
+    let Some((ctx, output)) = compare(&variants, &answers) else {
+        return;
+    };
+    output.assert_code(1);
+    let [one, two, nowhere] = ["one", "two", "nowhere"].map(|it| record(&ctx, it));
+    assert_eq!(
+        (&one["status"], &two["status"]),
+        (&json!("failed"), &json!("passed")),
+        "{output}"
+    );
+    for record in [&one, &two] {
+        let part = &record["delivery"][0];
+        assert_eq!(part["delivered"], true, "{record:#}");
+        assert_eq!(part["name"], "CLAUDE.md");
+        assert!(part["first_call"].as_u64().is_some(), "{record:#}");
+        assert!(
+            part["approx_tokens"].as_u64().is_some_and(|it| it > 5),
+            "{record:#}"
+        );
+        assert!(!record.to_string().contains("Our convention"), "{record:#}");
+    }
+    assert_ne!(one["delivery"][0]["digest"], two["delivery"][0]["digest"]);
+    assert_eq!(nowhere["delivery"][0]["delivered"], false, "{nowhere:#}");
+    let warning = "not delivered: file `lib/deep/NOTES.md` of agent `nowhere`";
+    assert!(output.stdout.contains(warning), "{output}");
+    let latest = ctx.root().join("suite/results/latest");
+    let report = ctx.proctor(["report", latest.as_str()]).run();
+    assert!(report.stdout.contains(warning), "{report}");
+    let json = ctx
+        .proctor(["report", "--format", "json", latest.as_str()])
+        .run();
+    let json: Value = serde_json::from_str(&json.stdout).unwrap();
+    let states: Vec<&Value> = json["delivery"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| &it["state"])
+        .collect();
+    assert_eq!(
+        states,
+        ["not_delivered", "delivered", "delivered"],
+        "{json:#}"
+    );
+}
+
+#[test]
+fn skill_that_fires_is_told_from_one_that_does_not() {
+    let variants = json!([{"name": "skilled", "skills": ["skills/fires", "skills/silent"]}]);
+    let call = json!({"content": [{"tool_use": {"name": "Skill", "input": {"skill": "fires"}}}]});
+    let answers = json!([{"message": call}, {"message": {"content": [{"text": "done"}]}}]);
+    let Some((ctx, output)) = compare(&variants, &answers) else {
+        return;
+    };
+    let record = record(&ctx, "skilled");
+    let part = |name: &str| {
+        let mut parts = record["delivery"].as_array().unwrap().iter();
+        parts.find(|it| it["name"] == name).unwrap()
+    };
+    for (name, used) in [("fires", true), ("silent", false)] {
+        let part = part(name);
+        assert_eq!(part["place"], format!(".claude/skills/{name}"));
+        assert_eq!(
+            (&part["delivered"], &part["used"]),
+            (&json!(true), &json!(used)),
+            "{record:#}\n{output}"
+        );
+    }
+}

@@ -1,0 +1,403 @@
+//! From rows to the result of an experiment.
+
+use std::collections::BTreeSet;
+
+use super::{
+    result::{
+        EXPERIMENT_VERSION, ExperimentResult, ExperimentStage, FlippedTasks, MetricResult,
+        SolvedCost,
+    },
+    text,
+};
+use crate::{
+    compare::{Metric, Side, notes, row},
+    definitions::{Defined, shared_keys},
+    model::{
+        agent::{Row, cost},
+        report::Basis,
+    },
+    stats::{
+        AnalysisLevels, ArmResults, CostPerSolved, Decided, Decision, Level, Look, Margins,
+        NotFinite, PairSample, Paired, PricedAgent, Progress, Resampling, Schedule, Scope, Scores,
+        Seed, Significance, Step, TaskCost, cost_per_solved, decide, recommend, to_decide,
+        variance_shares,
+    },
+    trials::{Trial, Trials},
+};
+
+/// An experiment to analyse.
+#[derive(Clone, Copy, Debug)]
+pub struct ExperimentRequest<'a> {
+    /// The trials of its run.
+    pub trials: &'a Trials,
+    /// The name of the baseline.
+    pub baseline: &'a str,
+    /// The name of the candidate.
+    pub candidate: &'a str,
+    /// The schedule of the plan; `None` for a single analysis of all trials.
+    pub schedule: Option<&'a Schedule>,
+    /// The margins of an experiment without a schedule.
+    pub margins: Margins,
+    /// The level of an experiment without a schedule, and the random draws.
+    pub basis: Basis,
+}
+
+/// The reason why an experiment cannot be analysed.
+#[derive(Debug, thiserror::Error)]
+pub enum ExperimentError {
+    /// The agent does not exist.
+    #[error("the run has no trial of agent {agent}")]
+    NoAgent {
+        /// The name.
+        agent: String,
+        /// The known names.
+        known: Vec<String>,
+    },
+    /// Trials of different definitions are never pooled.
+    #[error("{name} has trials of several definitions: {}", labels.join(", "))]
+    SeveralDefinitions {
+        /// The agent or task.
+        name: String,
+        /// The names of the definitions.
+        labels: Vec<String>,
+    },
+    /// A score is not a number.
+    #[error(transparent)]
+    NotFinite(#[from] NotFinite),
+}
+
+/// The state of a scheduled experiment: whether it stops, and otherwise which trials are next.
+pub fn progress(
+    request: ExperimentRequest,
+    schedule: &Schedule,
+) -> Result<Progress, ExperimentError> {
+    let [one, other] = agents(request)?;
+    check_tasks(request, [one, other])?;
+    let arm = |agent: usize| -> ArmResults {
+        let mut results = ArmResults::new();
+        for trial in request.trials.trials.iter().filter(|it| it.agent == agent) {
+            let task = request.trials.tasks[trial.task].own_name().to_owned();
+            results
+                .entry(task)
+                .or_default()
+                .insert(trial.trial, trial.score);
+        }
+        results
+    };
+    Ok(schedule.progress(&arm(one), &arm(other), request.basis.draws)?)
+}
+
+/// Analyses an experiment. With a schedule, the result is that of its last analysis, at the level
+/// of that analysis and with the trials of that analysis only.
+pub fn analyse(request: ExperimentRequest) -> Result<ExperimentResult, ExperimentError> {
+    let agents = agents(request)?;
+    let progress = match request.schedule {
+        Some(schedule) => Some((schedule, progress(request, schedule)?)),
+        None => None,
+    };
+    let used = used_trials(request.trials, agents, progress.as_ref().map(|it| &it.1));
+    let sides = agents.map(|agent| Side {
+        label: "experiment",
+        trials: &used,
+        agent,
+    });
+    let (keys, _) = shared_keys(&used.tasks, &used.tasks);
+    let rows = sides.map(|side| row(side, &keys));
+    let plan = AnalysisPlan::new(request, progress.as_ref());
+    let mut result = ExperimentResult {
+        version: EXPERIMENT_VERSION,
+        baseline: used.agents[agents[0]].name.clone(),
+        candidate: used.agents[agents[1]].name.clone(),
+        sentence: String::new(),
+        decision: None,
+        margins: plan.margins,
+        metrics: Vec::new(),
+        unknown: Vec::new(),
+        stage: plan.stage.map(|stage| ExperimentStage {
+            unused_trials: of_agents(request.trials, agents) - of_agents(&used, agents),
+            ..stage
+        }),
+        flipped: FlippedTasks::default(),
+        variance: None,
+        to_decide: None,
+        cost_per_solved: SolvedCost::default(),
+        excluded: rows.iter().flatten().map(|it| it.scores.excluded).sum(),
+        notes: notes(sides[0], sides[1]),
+    };
+    let [Some(one), Some(other)] = &rows else {
+        result.unknown = Metric::ALL.to_vec();
+        text::finish(&mut result);
+        return Ok(result);
+    };
+    plan.fill(&mut result, one, other);
+    result.flipped = flipped(one, other, &used);
+    text::finish(&mut result);
+    Ok(result)
+}
+
+/// How an experiment is analysed.
+struct AnalysisPlan {
+    levels: Option<AnalysisLevels>,
+    /// The level of the final analysis, for planning.
+    last_level: Level,
+    margins: Margins,
+    scope: Option<Scope>,
+    resampling: Resampling,
+    stage: Option<ExperimentStage>,
+    /// The result for the score, of a scheduled analysis.
+    decided: Option<Decided>,
+}
+
+impl AnalysisPlan {
+    fn new(request: ExperimentRequest, progress: Option<&(&Schedule, Progress)>) -> AnalysisPlan {
+        let basis = request.basis;
+        let Some((schedule, progress)) = progress else {
+            return AnalysisPlan {
+                levels: Some(AnalysisLevels::fixed(basis.level)),
+                last_level: basis.level,
+                margins: request.margins,
+                scope: None,
+                resampling: basis.resampling(),
+                stage: None,
+                decided: None,
+            };
+        };
+        // Before the first analysis, its level applies and nothing is decided.
+        let look = schedule.looks.get(progress.look.unwrap_or(0));
+        let last = schedule.looks.last().and_then(Look::levels);
+        AnalysisPlan {
+            levels: look.and_then(Look::levels),
+            last_level: last.map_or(basis.level, |it| it.difference),
+            margins: schedule.margins,
+            scope: Some(schedule.scope),
+            resampling: Resampling::seeded(Seed(schedule.seed)).times(basis.draws),
+            stage: Some(ExperimentStage {
+                analysis: progress.look.map_or(0, |it| it + 1),
+                of: schedule.looks.len(),
+                level: look.map_or(0.0, |it| it.level),
+                step: progress.step,
+                can_decide: schedule.can_decide(),
+                unused_trials: 0,
+            }),
+            decided: progress.decided,
+        }
+    }
+
+    fn fill(&self, result: &mut ExperimentResult, one: &Row, other: &Row) {
+        for metric in Metric::ALL {
+            match self.metric(metric, one, other) {
+                Some(found) => result.metrics.push(found),
+                None => result.unknown.push(metric),
+            }
+        }
+        let score = result.metric(Metric::Score);
+        result.decision = score.map(|it| it.decision);
+        let Some(levels) = self.levels else {
+            return;
+        };
+        let arms = [&one.scores.without, &other.scores.without];
+        let sample = self.sample(arms, levels.difference, true);
+        result.variance = variance_shares(&sample);
+        if result.decision == Some(Decision::Undecided) {
+            result.to_decide = to_decide(&sample, self.last_level, self.margins);
+            let order = |metric: Metric| match metric {
+                Metric::Cost => 0,
+                Metric::Tokens => 1,
+                Metric::Time => 2,
+                Metric::Score => 3,
+                Metric::Passed => 4,
+            };
+            result.metrics.sort_by_key(|it| order(it.metric));
+        }
+        result.cost_per_solved = self.solved_cost(result, one, other);
+    }
+
+    /// The sample in the scope of the schedule, or of its size.
+    fn sample<'a>(&self, arms: [&'a Scores; 2], level: Level, is_share: bool) -> PairSample<'a> {
+        let sample = PairSample::of_experiment(arms[0], arms[1], level, self.resampling);
+        PairSample {
+            scope: self.scope.unwrap_or(sample.scope),
+            is_share,
+            ..sample
+        }
+    }
+
+    fn metric(&self, metric: Metric, one: &Row, other: &Row) -> Option<MetricResult> {
+        let levels = self.levels?;
+        let values = |row: &Row| row.values(|trial| metric.of(trial));
+        let (baseline, candidate) = (values(one), values(other));
+        let paired = Paired::new(&baseline, &candidate);
+        let (mean, candidate_mean) = paired.means()?;
+        let unit = if metric.is_gain() { 1.0 } else { mean.abs() };
+        let arms = [&baseline, &candidate];
+        let sample = self.sample(arms, levels.difference, metric.is_gain());
+        let planned = self.decided.filter(|_| metric == Metric::Score);
+        let found = || decide(&sample, levels, self.margins.times(unit), metric.is_gain());
+        let decided = planned.or_else(found)?;
+        // Nothing is decided before the first analysis.
+        let is_early = self.stage.is_some_and(|it| it.analysis == 0);
+        Some(MetricResult {
+            metric,
+            decision: if is_early {
+                Decision::Undecided
+            } else {
+                decided.decision
+            },
+            sentence: String::new(),
+            baseline: mean,
+            candidate: candidate_mean,
+            difference: decided.test.difference,
+            interval: decided.test.interval,
+            confidence: levels.difference.confidence(),
+            p_value: decided.test.p_value,
+            scope: decided.test.scope,
+            tasks: paired.tasks(),
+            baseline_trials: baseline.trials(),
+            candidate_trials: candidate.trials(),
+        })
+    }
+
+    fn solved_cost(&self, result: &ExperimentResult, one: &Row, other: &Row) -> SolvedCost {
+        let [baseline, candidate] = [one, other].map(|row| self.cost_of(row));
+        let is_behind = |decision: Decision| match result.decision {
+            Some(found) if found == decision => Significance::Lower,
+            _ => Significance::NotApart,
+        };
+        let priced = [
+            (&result.baseline, Decision::Better, baseline),
+            (&result.candidate, Decision::Worse, candidate),
+        ];
+        let priced = priced.map(|(name, behind, cost)| PricedAgent {
+            name,
+            against_best: is_behind(behind),
+            cost_per_solved: cost.map(|it| it.mean),
+        });
+        let recommended = result.decision.and_then(|_| recommend(&priced));
+        SolvedCost {
+            baseline,
+            candidate,
+            recommended: recommended.map(str::to_owned),
+        }
+    }
+
+    fn cost_of(&self, row: &Row) -> Option<CostPerSolved> {
+        let judged = row.trials.iter().filter(|it| it.score.is_some());
+        let is_known = judged.clone().all(|it| it.cost_usd.is_some());
+        let tasks = row.passes.iter().map(|(task, tally)| {
+            let own = judged.clone().filter(|it| row.keys[it.task] == task);
+            TaskCost {
+                cost: own.filter_map(cost).sum(),
+                solved: tally.passed() as f64,
+            }
+        });
+        let tasks: Vec<TaskCost> = tasks.collect();
+        let level = self.levels?.difference;
+        is_known
+            .then(|| cost_per_solved(&tasks, level, self.resampling))
+            .flatten()
+    }
+}
+
+/// The indices of both agents. A name with trials of several definitions is refused.
+fn agents(request: ExperimentRequest) -> Result<[usize; 2], ExperimentError> {
+    let find = |name: &str| {
+        let all = request.trials.agents.iter().enumerate();
+        let named: Vec<usize> = all
+            .clone()
+            .filter(|(_, it)| it.name == name)
+            .map(|(number, _)| number)
+            .collect();
+        let own = all.filter(|(_, it)| it.own_name() == name);
+        let own: Vec<usize> = own.map(|(number, _)| number).collect();
+        let label = |number: &usize| request.trials.agents[*number].name.clone();
+        match (named.as_slice(), own.as_slice()) {
+            ([only], _) | ([], [only]) => Ok(*only),
+            ([], []) => Err(ExperimentError::NoAgent {
+                agent: name.to_owned(),
+                known: request
+                    .trials
+                    .agents
+                    .iter()
+                    .map(|it| it.name.clone())
+                    .collect(),
+            }),
+            _ => Err(ExperimentError::SeveralDefinitions {
+                name: name.to_owned(),
+                labels: own.iter().map(label).collect(),
+            }),
+        }
+    };
+    Ok([find(request.baseline)?, find(request.candidate)?])
+}
+
+/// Refuses tasks with trials of several definitions: the schedule has their names only.
+fn check_tasks(request: ExperimentRequest, agents: [usize; 2]) -> Result<(), ExperimentError> {
+    let own = request.trials.trials.iter();
+    let tried: BTreeSet<usize> = own
+        .filter(|it| agents.contains(&it.agent))
+        .map(|it| it.task)
+        .collect();
+    let tasks = &request.trials.tasks;
+    for task in &tried {
+        let name = tasks[*task].own_name();
+        let same = tried.iter().filter(|it| tasks[**it].own_name() == name);
+        let labels: Vec<String> = same.map(|it| tasks[*it].name.clone()).collect();
+        if labels.len() > 1 {
+            return Err(ExperimentError::SeveralDefinitions {
+                name: name.to_owned(),
+                labels,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The trials of both agents that the last analysis used, or all before the first one.
+fn used_trials(trials: &Trials, agents: [usize; 2], progress: Option<&Progress>) -> Trials {
+    let quotas = progress.and_then(|it| it.look.map(|_| &it.used));
+    let is_used = |trial: &Trial| {
+        let task = trials.tasks[trial.task].own_name();
+        let is_planned = quotas.is_none_or(|quotas| {
+            let quota = quotas.get(task).copied().unwrap_or(0);
+            trial.trial as usize <= quota
+        });
+        agents.contains(&trial.agent) && is_planned
+    };
+    Trials {
+        runs: trials.runs.clone(),
+        agents: trials.agents.clone(),
+        tasks: trials.tasks.clone(),
+        trials: trials
+            .trials
+            .iter()
+            .filter(|it| is_used(it))
+            .cloned()
+            .collect(),
+    }
+}
+
+fn of_agents(trials: &Trials, agents: [usize; 2]) -> usize {
+    let own = trials.trials.iter().filter(|it| agents.contains(&it.agent));
+    own.count()
+}
+
+fn flipped(one: &Row, other: &Row, trials: &Trials) -> FlippedTasks {
+    let mut flipped = FlippedTasks::default();
+    for (task, key) in trials.tasks.iter().zip(one.keys) {
+        let passes = |row: &Row| {
+            let tally = row.passes.of(key)?;
+            Some(2 * tally.passed() > tally.trials())
+        };
+        match (passes(one), passes(other)) {
+            (Some(false), Some(true)) => flipped.gained.push(task.name.clone()),
+            (Some(true), Some(false)) => flipped.lost.push(task.name.clone()),
+            _ => {}
+        }
+    }
+    flipped
+}
+
+/// Whether an experiment is over.
+pub(super) fn is_over(step: Step) -> bool {
+    step != Step::Continue
+}

@@ -1,0 +1,301 @@
+//! Tests of experiments with made-up trials.
+
+use super::*;
+use crate::{
+    model::report::Basis,
+    stats::{Decision, Margins, Schedule, ScheduleOptions, Step},
+    tests::made_up,
+    trials::Trials,
+};
+
+/// Trials of `old` and `new`: a score and dollars for each task and trial.
+fn trials(tasks: usize, trials: u32, value: impl Fn(bool, usize, u32) -> (f64, f64)) -> Trials {
+    let names: Vec<String> = (0..tasks).map(|task| format!("t{task:02}")).collect();
+    let mut rows = Vec::new();
+    for (agent, is_new) in [("old", false), ("new", true)] {
+        for (number, task) in names.iter().enumerate() {
+            for trial in 1..=trials {
+                let (score, dollars) = value(is_new, number, trial);
+                rows.push((agent, task.as_str(), trial, Some(score), Some(dollars)));
+            }
+        }
+    }
+    made_up(&rows)
+}
+
+fn request(trials: &Trials, margins: Margins) -> ExperimentRequest<'_> {
+    ExperimentRequest {
+        trials,
+        baseline: "old",
+        candidate: "new",
+        schedule: None,
+        margins,
+        basis: Basis {
+            draws: 1_999,
+            ..Basis::default()
+        },
+    }
+}
+
+fn result(trials: &Trials, margins: Margins) -> ExperimentResult {
+    analyse(request(trials, margins)).unwrap()
+}
+
+/// Scores that vary with the task and the trial; `gain` is the advantage of `new`.
+fn varied(tasks: usize, per_task: u32, gain: f64) -> Trials {
+    trials(tasks, per_task, |is_new, task, trial| {
+        let wobble = 0.02 * f64::from(u8::try_from((task * 7 + trial as usize * 3) % 5).unwrap());
+        let suits = if is_new {
+            0.01 * (task % 3) as f64
+        } else {
+            0.01
+        };
+        let gain = if is_new { gain } else { 0.0 };
+        let dollars = if is_new { 1.04 } else { 1.0 };
+        (0.3 + wobble + suits + gain, dollars + suits + wobble)
+    })
+}
+
+#[test]
+fn better_agent_has_a_sentence_with_points_and_cost() {
+    let found = result(&varied(8, 3, 0.12), Margins::default());
+    assert_eq!(
+        (found.decision, found.exit_code()),
+        (Some(Decision::Better), 0)
+    );
+    assert!(
+        found.sentence.starts_with(
+            "new is better: +12 points [+10, +14] on exactly these 8 tasks; cost +4 % ["
+        ),
+        "{}",
+        found.sentence
+    );
+    assert_eq!(found.metrics[0].metric, crate::Metric::Score);
+    let worse = result(&varied(8, 3, -0.12), Margins::default());
+    assert_eq!(
+        (worse.decision, worse.exit_code()),
+        (Some(Decision::Worse), 1)
+    );
+    assert!(
+        worse
+            .sentence
+            .starts_with("new is worse: −12 points [−14, −10]"),
+        "{}",
+        worse.sentence
+    );
+    insta::assert_snapshot!(found.text());
+}
+
+#[test]
+fn equivalence_and_small_losses_are_within_margins() {
+    let margins = Margins {
+        equivalent: Some(0.05),
+        not_worse: None,
+    };
+    let found = result(&varied(8, 3, 0.0), margins);
+    assert_eq!(
+        (found.decision, found.exit_code()),
+        (Some(Decision::Equivalent), 0)
+    );
+    assert!(
+        found
+            .sentence
+            .starts_with("no difference larger than 5 points: "),
+        "{}",
+        found.sentence
+    );
+    let margins = Margins {
+        equivalent: None,
+        not_worse: Some(0.05),
+    };
+    let found = result(&varied(8, 3, -0.02), margins);
+    assert_eq!(
+        (found.decision, found.exit_code()),
+        (Some(Decision::NotWorse), 0)
+    );
+    assert!(
+        found
+            .sentence
+            .starts_with("new is not worse by more than 5 points: −2 points"),
+        "{}",
+        found.sentence
+    );
+}
+
+#[test]
+fn undecided_experiment_says_what_would_decide_it_and_lists_costs_first() {
+    let few = trials(4, 1, |is_new, task, _| {
+        (f64::from(u8::from(is_new && task < 2 || task == 3)), 1.0)
+    });
+    let found = result(&few, Margins::default());
+    assert_eq!(
+        (found.decision, found.exit_code()),
+        (Some(Decision::Undecided), 4)
+    );
+    assert!(
+        found.sentence.starts_with("cannot be decided: "),
+        "{}",
+        found.sentence
+    );
+    assert!(
+        found.sentence.contains(" more tasks or "),
+        "{}",
+        found.sentence
+    );
+    assert!(
+        found.sentence.ends_with("of these 4 tasks would decide it"),
+        "{}",
+        found.sentence
+    );
+    let order: Vec<&str> = found.metrics.iter().map(|it| it.metric.as_str()).collect();
+    assert_eq!(order, ["cost", "tokens", "time", "score", "passed"]);
+    assert_eq!(
+        (found.flipped.gained.len(), found.flipped.lost.len()),
+        (2, 0)
+    );
+
+    let same = trials(40, 1, |is_new, task, _| {
+        (f64::from(u8::from((task % 2 == 0) == is_new)), 1.0)
+    });
+    let found = result(&same, Margins::default());
+    assert_eq!(
+        found.sentence,
+        "cannot be decided: not with a reasonable number of tasks"
+    );
+}
+
+#[test]
+fn excluded_trials_are_counted_and_unknown_costs_are_null() {
+    let rows = [
+        ("old", "a", 1, Some(1.0), Some(1.0)),
+        ("old", "b", 1, Some(0.0), Some(1.0)),
+        ("new", "a", 1, Some(1.0), None),
+        ("new", "b", 1, None, Some(1.0)),
+    ];
+    let found = result(&made_up(&rows), Margins::default());
+    assert_eq!((found.excluded, found.exit_code()), (1, 4));
+    assert!(
+        found
+            .notes
+            .iter()
+            .any(|it| it.contains("1 of 2 trials excluded")),
+        "{:?}",
+        found.notes
+    );
+    assert!(found.cost_per_solved.baseline.is_some());
+    assert_eq!(found.cost_per_solved.candidate, None);
+    assert_eq!(found.cost_per_solved.recommended, None);
+}
+
+#[test]
+fn nothing_to_compare_is_not_a_decision() {
+    let rows = [
+        ("old", "a", 1, Some(1.0), None),
+        ("new", "b", 1, Some(1.0), None),
+    ];
+    let found = result(&made_up(&rows), Margins::default());
+    assert_eq!((found.decision, found.exit_code()), (None, 3));
+    assert!(
+        found.sentence.starts_with("nothing to compare"),
+        "{}",
+        found.sentence
+    );
+    let missing = made_up(&rows[..1]);
+    let error = analyse(request(&missing, Margins::default())).unwrap_err();
+    assert_eq!(error.to_string(), "the run has no trial of agent new");
+}
+
+#[test]
+fn several_definitions_are_never_pooled() {
+    let mut trials = varied(8, 1, 0.1);
+    let mut twin = trials.agents[0].clone();
+    for (agent, name) in [
+        (&mut trials.agents[0], "new (definition a)"),
+        (&mut twin, "new (definition b)"),
+    ] {
+        agent.name = name.to_owned();
+    }
+    trials.agents.push(twin);
+    let error = analyse(request(&trials, Margins::default())).unwrap_err();
+    assert!(error.to_string().contains("several definitions"), "{error}");
+    let named = ExperimentRequest {
+        candidate: "new (definition a)",
+        ..request(&trials, Margins::default())
+    };
+    assert!(analyse(named).is_ok());
+
+    let mut trials = varied(8, 1, 0.1);
+    trials.tasks[1].task = trials.tasks[0].task.clone();
+    let schedule = Schedule::new(&[], 1, ScheduleOptions::default());
+    let error = progress(request(&trials, Margins::default()), &schedule).unwrap_err();
+    assert!(error.to_string().contains("several definitions"), "{error}");
+}
+
+fn schedule(tasks: usize, trials: usize) -> Schedule {
+    let names: Vec<String> = (0..tasks).map(|task| format!("t{task:02}")).collect();
+    Schedule::new(&names, trials, ScheduleOptions::default())
+}
+
+#[test]
+fn early_stop_and_final_report_are_the_same_decision() {
+    let schedule = schedule(40, 1);
+    let all = varied(40, 1, 0.2);
+    let mut early = all.clone();
+    let is_first = |task: usize| schedule.tasks[..20].contains(&all.tasks[task].name);
+    early.trials.retain(|it| is_first(it.task));
+    let analysed = |trials: &Trials| {
+        let request = ExperimentRequest {
+            schedule: Some(&schedule),
+            ..request(trials, Margins::default())
+        };
+        (
+            analyse(request).unwrap(),
+            progress(request, &schedule).unwrap(),
+        )
+    };
+    let (found, next) = analysed(&early);
+    let stage = found.stage.unwrap();
+    assert_eq!(
+        (stage.analysis, stage.of, stage.step),
+        (2, 4, Step::StopForEffect)
+    );
+    assert_eq!((next.step, next.next), (Step::StopForEffect, None));
+    let score = found.metric(crate::Metric::Score).unwrap();
+    assert_eq!((found.decision, score.tasks), (Some(Decision::Better), 20));
+    assert!((score.confidence - (1.0 - stage.level)).abs() < 1e-12);
+    assert!(score.p_value <= stage.level && score.interval.unwrap().low > 0.0);
+    // Trials that ended later do not change the answer.
+    let (later, _) = analysed(&all);
+    assert_eq!(later.stage.unwrap().unused_trials, 40);
+    assert_eq!(
+        (later.sentence, later.metrics),
+        (found.sentence, found.metrics)
+    );
+}
+
+#[test]
+fn nothing_is_decided_before_the_first_analysis() {
+    let schedule = schedule(40, 1);
+    let mut trials = varied(40, 1, 0.2);
+    trials.trials.retain(|it| it.task < 9);
+    let request = ExperimentRequest {
+        schedule: Some(&schedule),
+        ..request(&trials, Margins::default())
+    };
+    let found = analyse(request).unwrap();
+    assert_eq!(
+        (found.decision, found.exit_code()),
+        (Some(Decision::Undecided), 4)
+    );
+    assert_eq!(found.sentence, "not decided yet: 0 of 4 analyses done");
+}
+
+#[test]
+fn result_is_json_with_a_schema() {
+    let found = result(&varied(8, 3, 0.12), Margins::default());
+    let json = serde_json::to_value(&found).unwrap();
+    assert_eq!(json["decision"], "better");
+    assert_eq!(json["metrics"][0]["metric"], "score");
+    let schema = schemars::schema_for!(ExperimentResult);
+    assert!(schema.to_value()["properties"]["decision"].is_object());
+}
