@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A small coding agent, agent.sh MODEL [--test]: asks a model for a sed expression that fixes a script, and applies it. With --test it runs the
-# tests afterwards and asks again, with their output, when they fail. Bash alone speaks HTTP here, so that the example
-# needs nothing else.
+# A small coding agent, agent.sh MODEL: asks a model for a sed expression that fixes a script, and applies it. The model
+# gets the workspace's AGENTS.md. If that file wants the tests to be run, the agent runs them and asks again, with their
+# output, when they fail. Bash alone speaks HTTP here, so that the example needs nothing else.
 set -euo pipefail
 
 ask() { # ask MESSAGES: prints the text that the model answers
@@ -27,10 +27,11 @@ model=$1
 prompt=$(cat)
 [[ $prompt =~ Fix\ ([a-z]+)\.sh ]]
 name=${BASH_REMATCH[1]}
-conversation=$(message user "$prompt")
+rules=$(cat AGENTS.md 2>/dev/null || true)
+conversation=$(message user "$rules $prompt")
 answer=$(ask "$conversation")
 edit "$name.sh" "$answer"
-if [ "${2:-}" = --test ] && ! found=$(sh test.sh "$name"); then
+if [[ $rules == *"run the tests"* ]] && ! found=$(sh test.sh "$name"); then
   echo "$found"
   git checkout --quiet "$name.sh"
   conversation+=",$(message assistant "$answer"),$(message user "$found")"

@@ -569,6 +569,7 @@ fn run_hint(error: &RunError) -> Option<String> {
         RunError::DefinitionChanged { .. } => {
             "undo the change, start a new run, or pass --accept-changes to run the remaining trials with the new definition, listed apart"
         }
+        RunError::ExperimentChanged { .. } => "undo the change, or start a new experiment",
         RunError::Running { .. } => "wait for it to finish, or stop it",
         RunError::Slurm(_) => "`proctor doctor` shows whether Slurm is installed",
         RunError::LiteLlm(LiteLlmError::NotFound { .. }) => {

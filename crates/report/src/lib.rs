@@ -54,7 +54,8 @@ pub use read::{NoTrials, read};
 pub use results::{NoResults, results_markdown, results_text};
 pub use text::text;
 pub use trials::{
-    AgentRow, Component, RowSource, RunRow, TaskRow, Trial, Trials, components_of, score_of,
+    AgentRow, Component, RegisteredPlan, RowSource, RunRow, TaskRow, Trial, Trials, components_of,
+    score_of,
 };
 pub use versus::Compared;
 pub use youbencha::results_youbencha;

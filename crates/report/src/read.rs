@@ -9,13 +9,17 @@ use proctor_record::{
     fs::{LOCK_FILE, is_locked},
     parallel_map::parallel_for_each,
     platform,
-    record::{self, PlanFile, RECORD_FILE, Record, follow::trial_folders},
+    record::{
+        self, PlanFile, RECORD_FILE, Record,
+        definition::{DefinitionRecord, PairDigests},
+        follow::trial_folders,
+    },
     text::one_line,
 };
 
 use serde_json::Value;
 
-use super::trials::{AgentRow, RunRow, TaskRow, Trial, Trials, place_of};
+use super::trials::{AgentRow, RegisteredPlan, RunRow, TaskRow, Trial, Trials, place_of};
 use crate::{
     definitions::{DefinitionRow, Rows},
     foreign::{self, ForeignMeta},
@@ -47,6 +51,51 @@ struct PlanParts {
     definitions: BTreeMap<String, Value>,
     /// The agents that are variants.
     variants: BTreeMap<String, String>,
+    /// The planned digests of each agent on each task.
+    pairs: Vec<PairDigests>,
+    /// The plan of its experiment.
+    experiment: Option<RegisteredPlan>,
+}
+
+impl PlanParts {
+    fn of(plan: PlanFile) -> PlanParts {
+        let digest = plan.digest();
+        let mut deviations = Vec::new();
+        if plan.registered.as_ref().is_some_and(|it| *it != digest) {
+            deviations.push("the plan was changed after the start".to_owned());
+        }
+        PlanParts {
+            experiment: plan.experiment.map(|document| RegisteredPlan {
+                document,
+                digest: plan.registered,
+                deviations,
+            }),
+            run_id: plan.run_id,
+            definitions: plan.definitions,
+            variants: plan.variants,
+            pairs: plan.pairs,
+        }
+    }
+
+    /// A definition of a record that is not the planned one.
+    fn deviation(&self, record: &Record) -> Option<String> {
+        let (agent, task) = (&record.agent, &record.task);
+        let is_own = |pair: &&PairDigests| pair.agent == agent.name && pair.task == task.name;
+        let planned = self.pairs.iter().find(is_own)?;
+        let is_other = |it: &Option<DefinitionRecord>, digest: &String| {
+            it.as_ref().is_some_and(|it| it.planned != *digest)
+        };
+        let evaluators = task.evaluators.as_ref();
+        if is_other(&agent.definition, &planned.agent_digest) {
+            Some(format!("agent {} has another definition", agent.name))
+        } else if is_other(&task.definition, &planned.task_digest) {
+            Some(format!("task {} has another definition", task.name))
+        } else if evaluators.is_some_and(|it| *it != planned.evaluators_digest) {
+            Some(format!("task {} was judged by other evaluators", task.name))
+        } else {
+            None
+        }
+    }
 }
 
 /// The folders of a run's trials, whether or not they have begun.
@@ -54,12 +103,7 @@ fn folders(run: &Utf8Path) -> (PlanParts, Vec<Utf8PathBuf>) {
     if let Ok(plan) = PlanFile::read(run) {
         let keys = plan.trials.iter();
         let folders = keys.map(|key| key.folder(run)).collect();
-        let parts = PlanParts {
-            run_id: plan.run_id,
-            definitions: plan.definitions,
-            variants: plan.variants,
-        };
-        return (parts, folders);
+        return (PlanParts::of(plan), folders);
     }
     (PlanParts::default(), folders_without_plan(run))
 }
@@ -93,6 +137,8 @@ struct RecordData {
     trial: Trial,
     agent: AgentRow,
     task: TaskRow,
+    /// How it deviates from the plan of an experiment.
+    deviation: Option<String>,
 }
 
 impl TrialContent {
@@ -133,6 +179,7 @@ impl TrialContent {
                     .collect(),
                 ..TaskRow::named(&task.name, task.definition.as_ref().map(of_task))
             },
+            deviation: plan.deviation(&record),
             trial: Trial::of(&record, below),
         }))
     }
@@ -155,6 +202,7 @@ impl TrialContent {
                 places: vec!["thunderdome".to_owned()],
                 ..TaskRow::named(&meta.task, None)
             },
+            deviation: None,
             trial: Trial::of_foreign(&meta, below),
         }))
     }
@@ -185,6 +233,7 @@ impl Collector {
             folder: run.clone(),
             is_running: run.join(LOCK_FILE).exists() && is_locked(&run),
             variants: plan.variants.clone(),
+            experiment: plan.experiment.clone(),
             ..RunRow::default()
         });
         let look = |_, folder: &Utf8PathBuf| TrialContent::look(&run, &plan, folder);
@@ -200,6 +249,12 @@ impl Collector {
             TrialContent::Nothing => self.runs[number].not_run += 1,
             TrialContent::Unreadable(below) => self.runs[number].unreadable.push(below),
             TrialContent::Trial(seen) => {
+                let experiment = self.runs[number].experiment.as_mut();
+                if let (Some(plan), Some(deviation)) = (experiment, seen.deviation)
+                    && !plan.deviations.contains(&deviation)
+                {
+                    plan.deviations.push(deviation);
+                }
                 let mut trial = seen.trial;
                 trial.run = number;
                 trial.agent = self.agents.add(seen.agent);

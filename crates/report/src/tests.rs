@@ -105,7 +105,7 @@ fn agent(name: &str) -> AgentRow {
     }
 }
 
-fn definition(planned: &str) -> DefinitionRow {
+pub(crate) fn definition(planned: &str) -> DefinitionRow {
     DefinitionRow::of_agent(&DefinitionRecord::new(planned), &BTreeMap::new())
 }
 

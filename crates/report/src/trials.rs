@@ -15,6 +15,7 @@ use proctor_record::{
     usage::{Usage, Usd},
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::{
     definitions::{Defined, DefinitionRow},
@@ -45,6 +46,9 @@ pub struct RunRow {
     /// The agents that are variants, with the agents that they are variants of.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub variants: BTreeMap<String, String>,
+    /// The plan of its experiment, while trials are read; not part of a report.
+    #[serde(skip)]
+    pub experiment: Option<RegisteredPlan>,
     /// Whether it was running when it was read.
     #[serde(default)]
     pub is_running: bool,
@@ -54,6 +58,17 @@ pub struct RunRow {
     /// Unreadable records, by directory.
     #[serde(default)]
     pub unreadable: Vec<String>,
+}
+
+/// The plan of an experiment, and how its run deviates from it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RegisteredPlan {
+    /// The plan.
+    pub document: Value,
+    /// The digest of the plan before the first trial; `None` in runs of older versions.
+    pub digest: Option<String>,
+    /// How the run deviates from the plan; empty if it is as planned.
+    pub deviations: Vec<String>,
 }
 
 /// An agent, with all data under its name.

@@ -1,7 +1,7 @@
 //! Arguments of `ab` and `experiment`.
 
 use clap::Parser;
-use proctor_harness::config::ExperimentSettings;
+use proctor_harness::config::{ExperimentSettings, StopRule};
 
 use super::RunArgs;
 
@@ -62,12 +62,25 @@ pub struct DecisionArgs {
     /// A candidate that loses less than this is accepted
     #[arg(long, value_name = "MARGIN", value_parser = margin, conflicts_with = "equivalent")]
     pub not_worse: Option<f64>,
+    /// With --until-settled and fewer than 20 tasks, run more trials of tasks with varying results
+    #[arg(long)]
+    pub adaptive: bool,
+    /// Maximum number of trials of all agents; reduces the trials of each task
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_trials: Option<u32>,
+    /// Whether the number of trials is chosen if it is not set
+    #[arg(skip)]
+    pub chooses_trials: bool,
 }
 
 impl DecisionArgs {
     /// Overrides the settings of a suite.
     pub fn apply(&self, settings: &mut ExperimentSettings) {
-        settings.until_settled |= self.until_settled;
+        if self.until_settled {
+            settings.stop = StopRule::Settled;
+        }
+        settings.adaptive |= self.adaptive;
+        settings.max_trials = self.max_trials.or(settings.max_trials);
         if self.equivalent.is_some() || self.not_worse.is_some() {
             settings.equivalent = self.equivalent;
             settings.not_worse = self.not_worse;

@@ -67,7 +67,7 @@ pub enum ReportFormat {
 /// `proctor compare`.
 #[derive(Debug, Parser)]
 #[command(
-    after_help = "BASELINE and CANDIDATE are runs (directories or ids), saved baselines, RUN:AGENT or, with --run, the names of two agents.\n\nExit codes: 0 no rule violated · 1 a rule is violated · 2 usage error · 3 nothing to compare or, with --fail-undecided, too few trials to decide"
+    after_help = "BASELINE and CANDIDATE are runs (directories or ids), saved baselines, RUN:AGENT or, with --run, the names of two agents.\n\nExit codes: 0 no rule violated · 1 a rule is violated · 2 usage error · 3 nothing to compare · 4 too few trials to decide, with --fail-undecided"
 )]
 pub struct CompareArgs {
     /// Reference of the comparison

@@ -3,20 +3,24 @@
 mod variant;
 
 use camino::Utf8PathBuf;
-use proctor_harness::{config::SuiteFile, task::find};
+use proctor_agents::agent::Adapter;
+use proctor_harness::{config::SuiteFile, model_access, task::find};
+use proctor_record::record;
 use proctor_sandbox::host::Host;
 use serde_json::{Map, Value, json};
 
 use self::variant::{Places, literal, remove_files, variant};
 use super::experiment;
 use crate::{
-    args::AbArgs,
+    args::{AbArgs, DecisionArgs},
     error::{CliError, Exit},
     host,
 };
 
 /// The agents that calibrate tasks, which are not what a user wants to compare.
 const CALIBRATION: [&str; 2] = ["null", "oracle"];
+/// The name of a suite that is made from arguments.
+const COMMAND_LINE: &str = "command line";
 /// The time limit of the task of `--prompt`.
 const MINUTES: u32 = 30;
 
@@ -25,12 +29,19 @@ pub fn ab(args: &AbArgs) -> Result<Exit, CliError> {
     if args.a.is_empty() && args.b.is_empty() && args.without.is_empty() {
         return Err(CliError::NothingToCompare);
     }
-    let file = suite(args, &host)?;
-    experiment::run_file(file, &[], &args.run, &args.decision)
+    let document = suite(args, &host)?;
+    let decision = DecisionArgs {
+        chooses_trials: args.run.options.trials.is_none() && !document.1.contains_key("trials"),
+        ..args.decision.clone()
+    };
+    let file = SuiteFile::of_document(&document.0, document.1);
+    let file = file.map_err(|error| CliError::Config(vec![error]))?;
+    experiment::run_file(file, &[], &args.run, &decision)
 }
 
-/// The suite of the experiment. It is kept with the results, so that the run can be resumed.
-fn suite(args: &AbArgs, host: &Host) -> Result<SuiteFile, CliError> {
+/// The suite of the experiment, with the file that it is from. It is kept with the results, so that
+/// the run can be resumed.
+fn suite(args: &AbArgs, host: &Host) -> Result<(Utf8PathBuf, Map<String, Value>), CliError> {
     let given: Vec<&Utf8PathBuf> = args.run.paths.iter().chain(&args.run.config).collect();
     let own = match given.as_slice() {
         [] if args.prompt.is_none() => super::default_suite(host),
@@ -47,14 +58,17 @@ fn suite(args: &AbArgs, host: &Host) -> Result<SuiteFile, CliError> {
             )
         }
         None => {
-            let tasks = tasks(args, &given, host)?;
-            (
-                "command line".into(),
-                Map::from_iter([("tasks".to_owned(), tasks)]),
-            )
+            let own = [
+                ("tasks".to_owned(), tasks(args, &given, host)?),
+                ("results".to_owned(), json!({"dir": record::PROJECT_DIR})),
+            ];
+            (COMMAND_LINE.into(), Map::from_iter(own))
         }
     };
     let base = base(&document, &args.run.options.agent)?;
+    if path == COMMAND_LINE && has_key(&base, host) {
+        document.insert("gateway".to_owned(), json!({}));
+    }
     document.remove("orchestrators");
     let [name_a, name_b] = args.names.as_slice() else {
         unreachable!("clap takes two names");
@@ -72,7 +86,20 @@ fn suite(args: &AbArgs, host: &Host) -> Result<SuiteFile, CliError> {
     document.insert("agents".to_owned(), json!([a, b]));
     let experiment = document.entry("experiment").or_insert_with(|| json!({}));
     experiment["baseline"] = json!(name_a);
-    SuiteFile::of_document(&path, document).map_err(|error| CliError::Config(vec![error]))
+    Ok((path, document))
+}
+
+/// Whether the gateway can send the agent's requests to its provider. Only the gateway sees all
+/// files that reach the model.
+fn has_key(agent: &Value, host: &Host) -> bool {
+    let kind = agent["type"].as_str().unwrap_or_default();
+    let provider = match proctor_agents::find(kind).map(Adapter::provider) {
+        Some("google") => "gemini",
+        Some(provider) => provider,
+        None => return false,
+    };
+    let known = model_access::providers(&host.env);
+    known.iter().any(|(name, _)| *name == provider)
 }
 
 /// The entries of `tasks`.

@@ -79,7 +79,7 @@ fn exit(compared: &Compared, args: &CompareArgs) -> Exit {
     match worst {
         Some(Ruling::Broken) => Exit::Failed,
         Some(Ruling::Nothing) => Exit::Infrastructure,
-        Some(Ruling::Undecided) if args.fail_undecided => Exit::Infrastructure,
+        Some(Ruling::Undecided) if args.fail_undecided => Exit::Undecided,
         None if has_nothing() => Exit::Infrastructure,
         Some(Ruling::Undecided | Ruling::Holds) | None => Exit::Success,
     }

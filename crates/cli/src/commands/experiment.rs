@@ -1,22 +1,27 @@
 //! `proctor experiment`: runs a suite with an `experiment` section and prints its answer.
 
+mod estimate;
+
 use std::fmt::Write as _;
 
 use camino::Utf8PathBuf;
 use proctor_harness::{
     config::SuiteFile,
     plan::ExperimentPlan,
-    run::{RunSummary, experiment::results},
+    run::{RunSummary, experiment::NoResult},
 };
-use proctor_record::record::TrialStatus;
+use proctor_record::record::{Event, TrialStatus};
 use proctor_report::{
-    experiment::ExperimentResult,
+    self as report, Basis, Report,
+    experiment::{ExperimentResult, results_of},
     stats::{Look, PlannedVariance},
 };
 use serde_json::json;
 
+use self::estimate::FirstTrials;
 use super::{
     planning::{self, PlannedRun},
+    report::write_page,
     run,
 };
 use crate::{
@@ -24,6 +29,9 @@ use crate::{
     error::{CliError, Exit},
     host, ui,
 };
+
+/// The page of a run, in its directory.
+const PAGE_FILE: &str = "report.html";
 
 pub fn experiment(args: &ExperimentArgs) -> Result<Exit, CliError> {
     let host = host::host()?;
@@ -59,39 +67,64 @@ pub(super) fn run_planned(planned: &PlannedRun, args: &RunArgs) -> Result<Exit, 
     let Some(plan) = &planned.plan.experiment else {
         return run::run_planned(planned, args);
     };
+    let earlier = estimate::from_earlier_runs(planned);
+    let outline = outline(plan, planned, earlier.as_deref());
     if args.options.dry_run {
-        ui::print(&outline(plan, planned))?;
+        ui::print(&outline)?;
         return run::dry_run(&planned.plan);
     }
     planned.show_notes();
-    ui::note(outline(plan, planned).trim_end());
-    let summary = run::execute(planned, args)?;
+    ui::note(outline.trim_end());
+    let first = FirstTrials::new(planned);
+    let note_of = |event: &Event| match earlier {
+        Some(_) => None,
+        None => first.note(event),
+    };
+    let summary = run::execute(planned, args, &note_of)?;
     if !summary.failed_starts.is_empty() || summary.status == TrialStatus::Interrupted {
         return run::print_result(&summary, planned, args);
     }
-    let results = results(plan, &summary.run_dir)?;
+    let trials = report::read(std::slice::from_ref(&summary.run_dir))?;
+    let results = results_of(&trials).transpose();
+    let results = results.map_err(NoResult::Experiment)?.unwrap_or_default();
+    let page = summary.run_dir.join(PAGE_FILE);
+    write_page(&Report::new(&trials, Basis::default()), &trials, Some(&page))?;
     if args.json {
-        let answer = json!({"run": summary.run_dir, "results": results});
+        let answer = json!({
+            "run": summary.run_dir,
+            "page": page,
+            "trials": summary.trials.len(),
+            "planned_trials": planned.plan.budget(),
+            "stopped": summary.stopped,
+            "results": results,
+        });
         ui::print_json(&answer)?;
     } else {
-        ui::print(&answer(&results, &summary, planned.plan.trials.len()))?;
+        ui::print(&answer(&results, &summary, planned.plan.budget()))?;
+        ui::print(&format!("page: {page}\n"))?;
     }
     Ok(exit(&results))
 }
 
 /// The size of an experiment, before it starts.
-fn outline(plan: &ExperimentPlan, planned: &PlannedRun) -> String {
+fn outline(plan: &ExperimentPlan, planned: &PlannedRun, estimate: Option<&str>) -> String {
     let schedule = &plan.schedule;
-    let trials = planned.plan.trials.len();
     let looks = schedule.looks.len();
     let mut text = format!(
         "{}: {} against {} on {}, {} each\n",
-        ui::counted(trials, "trial"),
+        ui::counted(planned.plan.budget(), "trial"),
         plan.candidates.join(", "),
         plan.baseline,
         ui::counted(schedule.tasks.len(), "task"),
         ui::counted(schedule.trials, "trial"),
     );
+    let _ = match estimate {
+        Some(estimate) => writeln!(text, "estimate: {estimate}"),
+        None => writeln!(
+            text,
+            "time and cost: unknown before the first trials, because there are no earlier ones"
+        ),
+    };
     if looks > 1 {
         let _ = writeln!(
             text,
@@ -117,7 +150,7 @@ fn outline(plan: &ExperimentPlan, planned: &PlannedRun) -> String {
     text
 }
 
-/// The answer of each comparison, and where to look next.
+/// The answer of each comparison.
 fn answer(results: &[ExperimentResult], summary: &RunSummary, planned: usize) -> String {
     let mut text = String::new();
     for result in results {
@@ -127,17 +160,14 @@ fn answer(results: &[ExperimentResult], summary: &RunSummary, planned: usize) ->
         text.push_str(&result.text());
         text.push('\n');
     }
-    if summary.not_run > 0 {
-        let ran = planned - summary.not_run;
-        let _ = writeln!(
-            text,
-            "stopped after {ran} of {}",
-            ui::counted(planned, "trial")
-        );
+    let ran = summary.trials.len();
+    if ran < planned {
+        let planned = ui::counted(planned, "trial");
+        let why = summary.stopped.as_ref();
+        let why = why.map_or(String::new(), |why| format!(": {why}"));
+        let _ = writeln!(text, "stopped after {ran} of {planned}{why}");
     }
-    let run = &summary.run_dir;
-    let _ = writeln!(text, "run: {run}");
-    let _ = writeln!(text, "page: proctor report {run} --output report.html");
+    let _ = writeln!(text, "run: {}", summary.run_dir);
     text
 }
 

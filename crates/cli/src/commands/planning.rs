@@ -10,6 +10,8 @@ use proctor_harness::{
         suite_of_folders,
     },
 };
+use proctor_record::usage::Usd;
+use proctor_report::stats::{Schedule, ScheduleOptions};
 use proctor_sandbox::{SandboxKind, host::Host};
 
 use super::models;
@@ -18,6 +20,10 @@ use crate::{
     error::CliError,
     ui,
 };
+
+/// The number of trials of each task if it is chosen.
+const FEWEST_TRIALS: u32 = 3;
+const MOST_TRIALS: u32 = 10;
 
 /// A plan with its execution settings from the command line and the files.
 pub struct PlannedRun {
@@ -84,7 +90,21 @@ pub fn experiment(
         return Err(CliError::NoExperiment { suite });
     };
     decision.apply(experiment);
+    if decision.chooses_trials {
+        suite.trials = enough_trials(suite.tasks.len());
+    }
     plan_suite(suite, agents, args, (host, settings))
+}
+
+/// The number of trials of each task for a comparison of two agents: 3, or more if fewer could not
+/// decide anything.
+fn enough_trials(tasks: usize) -> u32 {
+    let names: Vec<String> = (0..tasks).map(|task| task.to_string()).collect();
+    let can_decide = |trials: &u32| {
+        let trials = usize::try_from(*trials).unwrap_or(usize::MAX);
+        Schedule::new(&names, trials, ScheduleOptions::default()).can_decide()
+    };
+    (FEWEST_TRIALS..MOST_TRIALS).find(can_decide).unwrap_or(MOST_TRIALS)
 }
 
 /// Plans the tasks in directories with the agents of the command line.
@@ -116,7 +136,12 @@ fn plan_suite(
     suite.trials = options.trials.unwrap_or(suite.trials);
     apply_sandbox(&mut suite.execution, args);
     apply_keep_workspace(&mut suite.execution, args);
-    let overrides = models::overrides(&args.models, host)?;
+    let mut overrides = models::overrides(&args.models, host)?;
+    if let Some(experiment) = &mut suite.experiment {
+        // The gateway would end trials in the middle, and they would count as failed.
+        let limit = overrides.run_budget_usd.take().map(Usd::dollars);
+        experiment.max_cost_usd = limit.or(experiment.max_cost_usd);
+    }
     if let (Executor::Slurm(_), Some(option)) = (&suite.execution.executor, args.models.here_only())
     {
         return Err(CliError::NotOnCluster { option });

@@ -3,7 +3,9 @@
 use std::io::{self, BufWriter, Write};
 
 use camino::Utf8Path;
-use proctor_report::{self as report, Basis, Report, Trials, stats::Seed};
+use proctor_harness::run::experiment::NoResult;
+use proctor_report::{self as report, Basis, Report, Trials, experiment, stats::Seed};
+use serde_json::json;
 
 use crate::{
     args::{BasisArgs, ReportArgs, ReportFormat},
@@ -105,10 +107,21 @@ fn write_report(
     output: Option<&Utf8Path>,
 ) -> Result<(), CliError> {
     let figures = || Report::new(trials, basis);
+    let answers = || experiment::results_of(trials).transpose();
     let text = match format {
-        ReportFormat::Table => report::text(&figures()),
+        ReportFormat::Table => {
+            let answers = answers().map_err(NoResult::Experiment)?.unwrap_or_default();
+            let texts = answers.iter().map(|it| format!("{}\n", it.text()));
+            texts.collect::<String>() + &report::text(&figures())
+        }
         ReportFormat::Markdown => report::markdown(&figures()),
-        ReportFormat::Json => pretty(&figures())?,
+        ReportFormat::Json => {
+            let mut figures = serde_json::to_value(figures()).map_err(io::Error::from)?;
+            if let Some(answers) = answers().map_err(NoResult::Experiment)? {
+                figures["experiment"] = json!(answers);
+            }
+            pretty(&figures)?
+        }
         ReportFormat::Junit => report::junit(trials),
         ReportFormat::Csv => report::csv(trials),
         ReportFormat::Html => return Ok(write_page(&figures(), trials, output)?),
@@ -132,7 +145,7 @@ pub fn write_text(output: Option<&Utf8Path>, text: &str) -> io::Result<()> {
 }
 
 /// Writes the HTML page as a stream, because it can be large.
-fn write_page(report: &Report, trials: &Trials, output: Option<&Utf8Path>) -> io::Result<()> {
+pub fn write_page(report: &Report, trials: &Trials, output: Option<&Utf8Path>) -> io::Result<()> {
     let Some(path) = output else {
         return ui::stream(|mut out| report::html(report, trials, &mut out));
     };

@@ -64,12 +64,19 @@ pub(super) fn run_planned(planned: &PlannedRun, args: &RunArgs) -> Result<Exit, 
         return dry_run(&planned.plan);
     }
     planned.show_notes();
-    let summary = execute(planned, args)?;
+    let summary = execute(planned, args, &|_| None)?;
     print_result(&summary, planned, args)
 }
 
+/// Makes a line of an event, to be shown with the progress.
+pub(super) type EventNote<'a> = dyn Fn(&Event) -> Option<String> + Send + Sync + 'a;
+
 /// Runs a plan, shows its progress, and stops it at a signal.
-pub(super) fn execute(planned: &PlannedRun, args: &RunArgs) -> Result<RunSummary, CliError> {
+pub(super) fn execute(
+    planned: &PlannedRun,
+    args: &RunArgs,
+    note_of: &EventNote<'_>,
+) -> Result<RunSummary, CliError> {
     let options = &args.options;
     let plan = &planned.plan;
     let control = Arc::new(Control::default());
@@ -103,6 +110,9 @@ pub(super) fn execute(planned: &PlannedRun, args: &RunArgs) -> Result<RunSummary
             progress.show(event);
         } else {
             progress.show_trial(trial, event);
+        }
+        if let Some(note) = note_of(event) {
+            progress.note(&note);
         }
     };
     match &options.resume {

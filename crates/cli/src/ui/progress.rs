@@ -187,6 +187,17 @@ impl Progress {
         }
     }
 
+    /// Prints a line about the run. The live view does not show it.
+    pub fn note(&self, text: &str) {
+        let state = self.lock();
+        match self.style {
+            _ if state.view.is_some() => {}
+            Style::Quiet => {}
+            Style::Terminal => write(&format!("{CLEAR_LINE}{text}\n{}", state.status())),
+            Style::Periodic(_) | Style::Plain => write(&format!("{text}\n")),
+        }
+    }
+
     /// The user wants to stop.
     pub fn interrupted(&self) {
         if self.style != Style::Quiet && self.lock().view.is_none() {

@@ -22,6 +22,7 @@ mod config;
 mod definitions;
 mod endurance;
 mod eval;
+mod experiments;
 mod export;
 mod first_contact;
 mod folders;

@@ -343,7 +343,7 @@ fn too_few_trials_are_undecided() {
         "{}",
         output.stdout
     );
-    compare(&context, &[&args[..], &["--fail-undecided"]].concat()).assert_code(3);
+    compare(&context, &[&args[..], &["--fail-undecided"]].concat()).assert_code(4);
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub use eval::{EvalCase, ResolvedEval, load_eval};
 pub use evaluator::EvaluatorSpec;
 pub use execution::{Execution, GatewaySettings, read_script};
 pub use executor::{Executor, SlurmSettings};
-pub use experiment::ExperimentSettings;
+pub use experiment::{ExperimentSettings, StopRule};
 pub use gateway::{GatewayOverrides, Gateways, load_gateways, parse_faults, read_prices};
 pub use hooks::{DatabaseHook, DatabaseKind, Hook, Hooks, ScriptHook, WebhookHook};
 pub use interpolate::Unset;

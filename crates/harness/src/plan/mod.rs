@@ -12,11 +12,13 @@ mod treatment;
 mod vary;
 
 pub(crate) use self::definition::of_task as define_task;
+pub(crate) use self::experiment::CALIBRATION;
 pub(crate) use self::treatment::claimed;
+pub use proctor_report::experiment::ExperimentPlan;
+
 pub use self::{
     cases::CaseOptions,
     definition::TrialDefinitions,
-    experiment::ExperimentPlan,
     filter::{Filter, NoMatch},
     policy::{Contender, Policy, Retry},
     run_plan::{Input, RunPlan, SameName, TrialPlan, auto_order},

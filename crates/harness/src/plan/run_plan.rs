@@ -12,12 +12,12 @@ use proctor_agents::{
 };
 use proctor_document::{ConfigError, Fault, Node, Span};
 use proctor_gateway::Prices;
-use proctor_record::{record::cli::Registry, shuffle::Shuffle};
+use proctor_record::{record::cli::Registry, shuffle::Shuffle, usage::Usd};
 use proctor_sandbox::{SandboxKind, host::Host, packages::Package};
 use serde_json::Value;
 
 use super::{
-    ExperimentPlan, PlannedTreatment, ResolvedSuite, TrialDefinitions, definition,
+    ExperimentPlan, PlannedTreatment, ResolvedSuite, TrialDefinitions, definition, experiment,
     policy::{Contender, Policy},
     treatment, vary,
 };
@@ -194,9 +194,8 @@ pub struct RunPlan {
     pub input: Input,
     /// What the run is to find out.
     pub experiment: Option<ExperimentPlan>,
-    /// The number of trials up to each analysis of the experiment. Without one, all trials are one
-    /// stage.
-    pub stages: Vec<usize>,
+    /// The cost of all trials after which no trial is started.
+    pub max_cost: Option<Usd>,
 }
 
 /// The input files of a plan.
@@ -245,12 +244,22 @@ impl RunPlan {
         definition::define(&mut cases, execution, host);
         let trials = rounds(cases, trials, seed);
         Ok(RunPlan {
-            stages: vec![trials.len()],
             trials,
             seed: seed.unwrap_or(0),
             input: Input::Cases,
             experiment: None,
+            max_cost: None,
         })
+    }
+
+    /// The number of trials that the run is to have. With adaptive allocation, the plan has more to
+    /// choose from.
+    pub fn budget(&self) -> usize {
+        let Some(experiment) = &self.experiment else {
+            return self.trials.len();
+        };
+        let schedule = &experiment.schedule;
+        self.trials.len() / schedule.most_trials().max(1) * schedule.trials
     }
 
     /// The file of the suite; `None` for test cases.
@@ -287,8 +296,8 @@ impl RunPlan {
                 }
             }
         }
-        let experiment = suite.experiment.as_ref();
-        let experiment = experiment.map(|it| ExperimentPlan::of(it, suite, seed));
+        let settings = suite.experiment.as_ref();
+        let experiment = settings.map(|it| experiment::plan(it, suite, seed));
         let experiment = experiment.transpose().unwrap_or_else(|error| {
             errors.push(error);
             None
@@ -299,15 +308,17 @@ impl RunPlan {
         read_sections(&mut pairs, suite, host);
         definition::define(&mut pairs, &suite.execution, host);
         vary::check(suite, &pairs).map_err(|error| vec![error])?;
-        let mut trials = rounds(pairs, suite.trials, Some(seed));
-        let stages = match &experiment {
-            Some(experiment) => experiment.arrange(&mut trials),
-            None => vec![trials.len()],
-        };
+        let most = experiment.as_ref().map(|it| it.schedule.most_trials());
+        let number = most.and_then(|most| u32::try_from(most).ok());
+        let mut trials = rounds(pairs, number.unwrap_or(suite.trials), Some(seed));
+        if let Some(experiment) = &experiment {
+            experiment::arrange(experiment, &mut trials);
+        }
+        let max_cost = settings.and_then(|it| it.max_cost_usd);
         Ok(RunPlan {
             trials,
-            stages,
             experiment,
+            max_cost: max_cost.and_then(Usd::from_dollars),
             seed,
             input: Input::Suite {
                 file: suite.source.path().to_owned(),

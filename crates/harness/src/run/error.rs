@@ -23,7 +23,9 @@ pub enum RunError {
         run: Utf8PathBuf,
     },
     /// The plan has changed since the run was started.
-    #[error("cannot resume {run}: the agents, tasks or trial count have changed")]
+    #[error(
+        "cannot resume {run}: the agents, the tasks, the trial count, the seed or the experiment's settings have changed"
+    )]
     Changed {
         /// Its folder.
         run: Utf8PathBuf,
@@ -31,6 +33,17 @@ pub enum RunError {
     /// A definition has changed since the run was started.
     #[error("cannot resume {run}: {}", list_changes(changed))]
     DefinitionChanged {
+        /// Its folder.
+        run: Utf8PathBuf,
+        /// The definitions.
+        changed: Vec<ChangedDefinition>,
+    },
+    /// A definition has changed since the experiment was started.
+    #[error(
+        "cannot resume {run}: an experiment compares fixed definitions, and {}",
+        list_changes(changed)
+    )]
+    ExperimentChanged {
         /// Its folder.
         run: Utf8PathBuf,
         /// The definitions.

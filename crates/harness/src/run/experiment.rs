@@ -1,13 +1,16 @@
-//! The analyses of a run's experiment, from its records.
+//! The experiment of a run: its next trials, its cost limit, and its results from records.
+
+use std::sync::{Mutex, PoisonError};
 
 use camino::Utf8Path;
+use proctor_record::{outcome::Outcome, record::Record, usage::Usd};
 use proctor_report::{
-    Basis, NoTrials, Trials,
-    experiment::{ExperimentError, ExperimentRequest, ExperimentResult, analyse, progress},
-    stats::Step,
+    NoTrials,
+    experiment::{ExperimentError, ExperimentPlan, ExperimentResult, results_of},
+    stats::Quotas,
 };
 
-use crate::plan::ExperimentPlan;
+use crate::plan::CALIBRATION;
 
 /// The reason why an experiment has no result.
 #[derive(Debug, thiserror::Error)]
@@ -20,37 +23,114 @@ pub enum NoResult {
     Experiment(#[from] ExperimentError),
 }
 
-/// The result of each candidate, by the trials that the run has now.
-pub fn results(plan: &ExperimentPlan, run: &Utf8Path) -> Result<Vec<ExperimentResult>, NoResult> {
+/// The result of each candidate, by the trials that the run has now. Empty if it is not an
+/// experiment.
+pub fn results(run: &Utf8Path) -> Result<Vec<ExperimentResult>, NoResult> {
     let trials = proctor_report::read(&[run.to_owned()])?;
-    let candidates = plan.candidates.iter();
-    let results = candidates.map(|candidate| Ok(analyse(request(plan, &trials, candidate))?));
-    results.collect()
+    Ok(results_of(&trials).transpose()?.unwrap_or_default())
 }
 
-/// Whether no candidate needs further trials. A run without readable trials continues: the next
-/// analysis sees them.
-pub(super) fn is_settled(plan: &ExperimentPlan, run: &Utf8Path) -> bool {
-    let Ok(trials) = proctor_report::read(&[run.to_owned()]) else {
-        return false;
-    };
-    plan.candidates.iter().all(|candidate| {
-        let now = progress(request(plan, &trials, candidate), &plan.schedule);
-        now.is_ok_and(|now| now.step != Step::Continue)
-    })
+/// The number of trials of each task that the run needs now. None, if they cannot be analysed: the
+/// result says why.
+pub(super) fn quotas(plan: &ExperimentPlan, run: &Utf8Path) -> Quotas {
+    let trials = proctor_report::read(&[run.to_owned()]).unwrap_or_default();
+    plan.quotas(&trials).unwrap_or_default()
 }
 
-fn request<'a>(
-    plan: &'a ExperimentPlan,
-    trials: &'a Trials,
-    candidate: &'a str,
-) -> ExperimentRequest<'a> {
-    ExperimentRequest {
-        trials,
-        baseline: &plan.baseline,
-        candidate,
-        schedule: Some(&plan.schedule),
-        margins: plan.schedule.margins,
-        basis: Basis::default(),
+/// The cost of a run, with a limit after which no trial is started.
+pub(super) struct Spending {
+    limit: Option<Usd>,
+    spent: Mutex<Spent>,
+}
+
+#[derive(Default)]
+struct Spent {
+    cost: Usd,
+    is_unknown: bool,
+}
+
+impl Spending {
+    /// The cost of the trials that the run has now.
+    pub(super) fn of(limit: Option<Usd>, run: &Utf8Path) -> Spending {
+        let mut spent = Spent::default();
+        if limit.is_some() {
+            let trials = proctor_report::read(&[run.to_owned()]).unwrap_or_default();
+            for trial in &trials.trials {
+                let kinds = &trials.agents[trial.agent].kinds;
+                let kind = kinds.first().map_or("", String::as_str);
+                spent.add(kind, trial.outcome, trial.cost_usd);
+            }
+        }
+        Spending {
+            limit,
+            spent: Mutex::new(spent),
+        }
+    }
+
+    /// Adds the cost of a trial that has ended.
+    pub(super) fn add(&self, record: &Record) {
+        let usage = record.usage.as_ref();
+        let cost = usage.and_then(|usage| usage.total.cost_usd);
+        self.lock().add(&record.agent.kind, record.outcome, cost);
+    }
+
+    /// Why no further trial is started.
+    pub(super) fn exhausted(&self) -> Option<String> {
+        let limit = self.limit?;
+        let spent = self.lock();
+        if spent.is_unknown {
+            Some("the cost of a trial is unknown, so that the cost limit cannot be kept".to_owned())
+        } else {
+            (spent.cost >= limit).then(|| {
+                let [spent, limit] = [spent.cost, limit].map(Usd::dollars);
+                format!("the cost limit of ${limit:.2} is reached: ${spent:.2}")
+            })
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Spent> {
+        self.spent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Spent {
+    fn add(&mut self, kind: &str, outcome: Outcome, cost: Option<Usd>) {
+        let is_free = CALIBRATION.contains(&kind);
+        let has_failed = outcome.is_infrastructure() || outcome == Outcome::Interrupted;
+        match cost {
+            Some(cost) => self.cost = self.cost + cost,
+            None if is_free || has_failed => {}
+            None => self.is_unknown = true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spending(costs: &[(&str, Outcome, Option<f64>)]) -> Option<String> {
+        let spending = Spending::of(Usd::from_dollars(1.0), "/nowhere".into());
+        for (kind, outcome, cost) in costs {
+            let cost = cost.and_then(Usd::from_dollars);
+            spending.lock().add(kind, *outcome, cost);
+        }
+        spending.exhausted()
+    }
+
+    #[test]
+    fn no_trial_starts_after_the_limit_or_an_unknown_cost() {
+        let done = Outcome::Completed;
+        assert_eq!(spending(&[("codex", done, Some(0.9))]), None);
+        let text = spending(&[("codex", done, Some(0.9)), ("codex", done, Some(0.3))]);
+        assert_eq!(
+            text.as_deref(),
+            Some("the cost limit of $1.00 is reached: $1.20")
+        );
+        let text = spending(&[("codex", done, None)]).unwrap();
+        assert!(text.contains("unknown"), "{text}");
+        // An agent without a model has no cost, and a trial that did not start has none, either.
+        let free = [("null", done, None), ("codex", Outcome::RateLimit, None)];
+        assert_eq!(spending(&free), None);
     }
 }

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     FailedStart, Resources, RunError, Runner, TrialScope,
     attempt::{Attempt, Attempted, set_aside, settled},
+    experiment::Spending,
     runner::{RunListener, trial_key},
 };
 use crate::{
@@ -63,6 +64,7 @@ pub(super) struct Job<'a> {
     pub(super) providers: &'a Providers,
     pub(super) slots: &'a Semaphore,
     pub(super) holder: &'a Holder,
+    pub(super) spending: &'a Spending,
     /// Cancelled with the trial, or with the run.
     pub(super) cancel: CancellationToken,
     /// The trial's index in the plan.
@@ -106,6 +108,7 @@ impl Job<'_> {
                 continue;
             }
             drop(engine_slot);
+            self.spending.add(&record);
             if !self.wants_retry(&record, retries) {
                 return Ok(Done::Ended(Box::new(summary(&record, &folder))));
             }
@@ -123,7 +126,8 @@ impl Job<'_> {
             self.runner.control.resumed().await;
             let turn = self.providers.turn(self.plan.adapter.provider()).await;
             let slot = self.slots.acquire().await.ok();
-            if self.cancel.is_cancelled() || self.stopped.contains(&self.plan.name) {
+            let is_stopped = self.cancel.is_cancelled() || self.stopped.contains(&self.plan.name);
+            if is_stopped || self.spending.exhausted().is_some() {
                 return None;
             }
             let engine_slot = self.resources.engine_slot().await;

@@ -45,6 +45,8 @@ pub struct Gathered {
     pub(crate) is_detached: bool,
     /// Whether jobs were cancelled from outside.
     pub(crate) was_cancelled: bool,
+    /// Why no further trial was started, if a limit of the run was reached.
+    pub(crate) stopped: Option<String>,
 }
 
 /// Whether jobs are cancelled when their run ends early.

@@ -1,6 +1,6 @@
 //! Executes a plan: its trials in parallel, or as jobs of a cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use camino::Utf8Path;
 use fs_err as fs;
@@ -14,11 +14,13 @@ use proctor_record::{
 };
 use proctor_report::calibration::calibrate;
 use proctor_sandbox::host::Host;
+use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Gateways, ResourceSpec, Resources, RunError, RunSummary, cache_of, experiment,
+    Gateways, ResourceSpec, Resources, RunError, RunSummary, cache_of,
+    experiment::{self, Spending},
     job::{Done, Job, StoppedAgents},
     jobs::{Gathered, Jobs, OnEnd, RunJobs},
     summary::in_order,
@@ -26,7 +28,7 @@ use super::{
 use crate::{
     config::{Execution, Executor},
     model_access::{self, litellm::LiteLlmAccount},
-    plan::{ExperimentPlan, Input, RunPlan, TrialPlan},
+    plan::{Input, RunPlan, TrialPlan},
     run::control::Control,
     trial::{TrialError, provider_limits::Providers},
     workspace::Bases,
@@ -131,6 +133,12 @@ impl Runner<'_> {
             });
         }
         let changed = kept.changed(&now);
+        if !changed.is_empty() && self.plan.experiment.is_some() {
+            return Err(RunError::ExperimentChanged {
+                run: run.to_owned(),
+                changed,
+            });
+        }
         if !changed.is_empty() && self.on_change == OnChange::Refuse {
             return Err(RunError::DefinitionChanged {
                 run: run.to_owned(),
@@ -202,7 +210,7 @@ impl Runner<'_> {
     ) -> Result<RunSummary, RunError> {
         let started = Event::RunStarted {
             run_dir: run_dir.path.clone(),
-            trials: self.plan.trials.len(),
+            trials: self.plan.budget(),
         };
         if let (Executor::Slurm(settings), Some(run_jobs)) =
             (&self.execution.executor, self.run_jobs)
@@ -252,6 +260,7 @@ impl Runner<'_> {
         let providers = Providers::new(self.execution.providers.clone());
         let slots = Semaphore::new(self.parallel);
         let holder = Holder::here(&self.host.name, None);
+        let spending = Spending::of(self.plan.max_cost, &run_dir.path);
         // Also cancelled when a record cannot be written, because others could not be written either.
         let stop = cancel.child_token();
         let job = |number: usize, plan| {
@@ -263,6 +272,7 @@ impl Runner<'_> {
                 providers: &providers,
                 slots: &slots,
                 holder: &holder,
+                spending: &spending,
                 cancel: self.control.token(number, &stop),
                 number,
                 plan,
@@ -270,27 +280,39 @@ impl Runner<'_> {
             job.run(listener)
         };
         let mut gathered = Gathered::default();
-        let mut from = 0;
-        for until in &self.plan.stages {
-            let trials = self.plan.trials.iter().enumerate();
-            let trials = trials.take(*until).skip(from);
+        let mut started = BTreeSet::new();
+        loop {
+            let next = self.next_trials(&run_dir.path, &started);
+            if next.is_empty() || stop.is_cancelled() {
+                break;
+            }
             // All trials wait concurrently, so that a paused provider does not block the trials of others.
-            let running: FuturesUnordered<_> = trials.map(|(at, plan)| job(at, plan)).collect();
+            let running: FuturesUnordered<_> = next
+                .iter()
+                .map(|at| job(*at, &self.plan.trials[*at]))
+                .collect();
             let stage = resources.watched(gather(running, &stop)).await?;
             gathered.done.extend(stage.done);
             gathered.failed_starts.extend(stage.failed_starts);
-            from = *until;
-            if stop.is_cancelled() || self.is_settled(&run_dir.path) {
-                break;
-            }
+            started.extend(next);
         }
+        gathered.stopped = spending.exhausted();
         Ok(gathered)
     }
 
-    /// Whether the run stops after this analysis of its experiment.
-    fn is_settled(&self, run: &Utf8Path) -> bool {
+    /// The trials to run next, by index: those of the next analysis of an experiment, or all.
+    fn next_trials(&self, run: &Utf8Path, started: &BTreeSet<usize>) -> Vec<usize> {
         let plan = self.plan.experiment.as_ref();
-        plan.is_some_and(|plan| experiment::is_settled(plan, run))
+        let quotas = plan.map(|plan| experiment::quotas(plan, run));
+        let is_needed = |trial: &TrialPlan| {
+            quotas.as_ref().is_none_or(|quotas| {
+                let quota = quotas.get(&trial.task.name).copied().unwrap_or(0);
+                trial.number as usize <= quota
+            })
+        };
+        let trials = self.plan.trials.iter().enumerate();
+        let next = trials.filter(|(at, trial)| !started.contains(at) && is_needed(trial));
+        next.map(|(at, _)| at).collect()
     }
 
     fn sum_up(
@@ -303,7 +325,7 @@ impl Runner<'_> {
         let mut done = gathered.done;
         in_order(&mut done);
         let tasks = calibrate(&mut done);
-        let planned = self.plan.trials.len();
+        let planned = self.plan.budget();
         let is_cancelled =
             cancel.is_cancelled() || self.control.has_cancelled() || gathered.was_cancelled;
         let summary = RunSummary {
@@ -311,6 +333,7 @@ impl Runner<'_> {
             detached: gathered.is_detached,
             lost_engines: gathered.lost_engines,
             failed_starts: gathered.failed_starts,
+            stopped: gathered.stopped,
             tasks,
             ..RunSummary::of(&run_dir.path, planned, done, is_cancelled)
         };
@@ -388,7 +411,8 @@ pub(crate) fn plan_file(plan: &RunPlan, run_id: &str) -> PlanFile {
         let of = trial.variant_of.clone()?;
         Some((trial.name.clone(), of))
     });
-    PlanFile {
+    let experiment = plan.experiment.as_ref();
+    let mut file = PlanFile {
         variants: variants.collect(),
         replaced: Vec::new(),
         suite: plan.suite_file().map(ToString::to_string),
@@ -396,9 +420,12 @@ pub(crate) fn plan_file(plan: &RunPlan, run_id: &str) -> PlanFile {
         seed: plan.seed,
         trials: trials.collect(),
         pairs: pairs.into_values().collect(),
-        experiment: plan.experiment.as_ref().map(ExperimentPlan::document),
+        experiment: experiment.map(|it| json!(it)),
+        registered: None,
         definitions,
-    }
+    };
+    file.registered = experiment.map(|_| file.digest());
+    file
 }
 
 /// The key of a planned trial.

@@ -35,6 +35,9 @@ pub struct RunSummary {
     /// Trials that were not started because their input is not valid.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failed_starts: Vec<FailedStart>,
+    /// Why no further trial was started, if a limit of the run was reached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<String>,
     /// The calibration of tasks by trials of null agents and oracles.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<TaskSummary>,
@@ -59,11 +62,12 @@ impl RunSummary {
             run_id: path.file_name().unwrap_or_default().to_owned(),
             run_dir: path.to_owned(),
             status: overall(&trials, is_cancelled),
-            not_run: planned - trials.len(),
+            not_run: planned.saturating_sub(trials.len()),
             litellm: None,
             detached: false,
             lost_engines: Vec::new(),
             failed_starts: Vec::new(),
+            stopped: None,
             tasks: Vec::new(),
             delivery: sum_delivery(parts),
             trials,

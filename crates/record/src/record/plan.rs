@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
-    definition::{DefinitionChange, PairDigests, changes},
+    definition::{Definition, DefinitionChange, PairDigests, changes},
     lease::Leases,
     trial_path,
 };
@@ -43,6 +43,9 @@ pub struct PlanFile {
     /// The plan of the run's experiment: the compared agents and the analyses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub experiment: Option<Value>,
+    /// The digest of the plan of an experiment before its first trial (preregistration).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registered: Option<String>,
     /// The definitions that the digests stand for.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub definitions: BTreeMap<String, Value>,
@@ -88,6 +91,18 @@ impl PlanFile {
         self.seed == other.seed
             && self.trials == other.trials
             && self.experiment == other.experiment
+    }
+
+    /// The digest of everything that is decided before the first trial: the trials, the definitions
+    /// of agents, tasks and evaluators, and the analyses of the experiment.
+    pub fn digest(&self) -> String {
+        let plan = json!({
+            "seed": self.seed,
+            "trials": self.trials,
+            "pairs": self.pairs,
+            "experiment": self.experiment,
+        });
+        Definition::new(plan).digest
     }
 
     /// The digests of an agent on a task.
@@ -171,9 +186,7 @@ impl TrialKey {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use super::{super::definition::Definition, *};
+    use super::*;
 
     fn plan(model: &str, prompt: &str) -> PlanFile {
         let agent = Definition::new(json!({"model": model}));
@@ -195,6 +208,7 @@ mod tests {
             trials: Vec::new(),
             pairs,
             experiment: None,
+            registered: None,
             definitions: all.into_iter().map(|it| (it.digest, it.text)).collect(),
             variants: BTreeMap::new(),
             replaced: Vec::new(),
@@ -211,6 +225,24 @@ mod tests {
         assert_eq!(kept.replaced, before);
         for pair in kept.pairs.iter().chain(&kept.replaced) {
             assert!(kept.definitions.contains_key(&pair.agent_digest));
+        }
+    }
+
+    #[test]
+    fn digest_of_a_plan_covers_definitions_and_analyses_but_not_places() {
+        let one = plan("x", "p");
+        let moved = PlanFile {
+            suite: Some("elsewhere.yaml".to_owned()),
+            run_id: Some("1".to_owned()),
+            ..plan("x", "p")
+        };
+        assert_eq!(one.digest(), moved.digest());
+        let analysed = PlanFile {
+            experiment: Some(json!({"looks": 4})),
+            ..plan("x", "p")
+        };
+        for other in [plan("y", "p"), plan("x", "q"), analysed] {
+            assert_ne!(one.digest(), other.digest());
         }
     }
 

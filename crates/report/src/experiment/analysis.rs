@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use proctor_record::record::TrialStatus;
+
 use super::{
     result::{
         EXPERIMENT_VERSION, ExperimentResult, ExperimentStage, FlippedTasks, MetricResult,
@@ -15,6 +17,7 @@ use crate::{
     model::{
         agent::{Row, cost},
         report::Basis,
+        treatments::delivery,
     },
     stats::{
         AnalysisLevels, ArmResults, CostPerSolved, Decided, Decision, Level, Look, Margins,
@@ -22,8 +25,17 @@ use crate::{
         Seed, Significance, Step, TaskCost, cost_per_solved, decide, recommend, to_decide,
         variance_shares,
     },
-    trials::{Trial, Trials},
+    trials::{AgentRow, Trial, Trials},
 };
+
+/// The order of metrics: differences of costs and tokens are decided by fewer trials.
+const IN_ORDER: [Metric; 5] = [
+    Metric::Cost,
+    Metric::Tokens,
+    Metric::Time,
+    Metric::Score,
+    Metric::Passed,
+];
 
 /// An experiment to analyse.
 #[derive(Clone, Copy, Debug)]
@@ -66,25 +78,28 @@ pub enum ExperimentError {
     NotFinite(#[from] NotFinite),
 }
 
-/// The state of a scheduled experiment: whether it stops, and otherwise which trials are next.
+/// The state of a scheduled experiment: whether it stops, and otherwise which trials are next. An
+/// agent can be without trials.
 pub fn progress(
     request: ExperimentRequest,
     schedule: &Schedule,
 ) -> Result<Progress, ExperimentError> {
-    let [one, other] = agents(request)?;
-    check_tasks(request, [one, other])?;
-    let arm = |agent: usize| -> ArmResults {
+    let find = |name: &str| find(request, name);
+    let agents = [find(request.baseline)?, find(request.candidate)?];
+    check_tasks(request, agents)?;
+    let [one, other] = agents.map(|agent| {
         let mut results = ArmResults::new();
-        for trial in request.trials.trials.iter().filter(|it| it.agent == agent) {
+        let own = request.trials.trials.iter();
+        // A resumed run runs interrupted trials again.
+        let is_ended = |it: &&Trial| it.status != TrialStatus::Interrupted;
+        for trial in own.filter(|it| Some(it.agent) == agent).filter(is_ended) {
             let task = request.trials.tasks[trial.task].own_name().to_owned();
-            results
-                .entry(task)
-                .or_default()
-                .insert(trial.trial, trial.score);
+            let trials = results.entry(task).or_default();
+            trials.insert(trial.trial, trial.score);
         }
         results
-    };
-    Ok(schedule.progress(&arm(one), &arm(other), request.basis.draws)?)
+    });
+    Ok(schedule.progress(&one, &other, request.basis.draws)?)
 }
 
 /// Analyses an experiment. With a schedule, the result is that of its last analysis, at the level
@@ -121,6 +136,8 @@ pub fn analyse(request: ExperimentRequest) -> Result<ExperimentResult, Experimen
         variance: None,
         to_decide: None,
         cost_per_solved: SolvedCost::default(),
+        delivery: delivery(&used),
+        registration: None,
         excluded: rows.iter().flatten().map(|it| it.scores.excluded).sum(),
         notes: notes(sides[0], sides[1]),
     };
@@ -131,6 +148,11 @@ pub fn analyse(request: ExperimentRequest) -> Result<ExperimentResult, Experimen
     };
     plan.fill(&mut result, one, other);
     result.flipped = flipped(one, other, &used);
+    if result.not_delivered().next().is_some() {
+        result.decision = Some(Decision::Undecided);
+        result.to_decide = None;
+        result.cost_per_solved.recommended = None;
+    }
     text::finish(&mut result);
     Ok(result)
 }
@@ -184,7 +206,7 @@ impl AnalysisPlan {
     }
 
     fn fill(&self, result: &mut ExperimentResult, one: &Row, other: &Row) {
-        for metric in Metric::ALL {
+        for metric in IN_ORDER {
             match self.metric(metric, one, other) {
                 Some(found) => result.metrics.push(found),
                 None => result.unknown.push(metric),
@@ -200,14 +222,6 @@ impl AnalysisPlan {
         result.variance = variance_shares(&sample);
         if result.decision == Some(Decision::Undecided) {
             result.to_decide = to_decide(&sample, self.last_level, self.margins);
-            let order = |metric: Metric| match metric {
-                Metric::Cost => 0,
-                Metric::Tokens => 1,
-                Metric::Time => 2,
-                Metric::Score => 3,
-                Metric::Passed => 4,
-            };
-            result.metrics.sort_by_key(|it| order(it.metric));
         }
         result.cost_per_solved = self.solved_cost(result, one, other);
     }
@@ -298,43 +312,47 @@ impl AnalysisPlan {
     }
 }
 
-/// The indices of both agents. A name with trials of several definitions is refused.
+/// The indices of both agents.
 fn agents(request: ExperimentRequest) -> Result<[usize; 2], ExperimentError> {
     let find = |name: &str| {
-        let all = request.trials.agents.iter().enumerate();
-        let named: Vec<usize> = all
-            .clone()
-            .filter(|(_, it)| it.name == name)
-            .map(|(number, _)| number)
-            .collect();
-        let own = all.filter(|(_, it)| it.own_name() == name);
-        let own: Vec<usize> = own.map(|(number, _)| number).collect();
-        let label = |number: &usize| request.trials.agents[*number].name.clone();
-        match (named.as_slice(), own.as_slice()) {
-            ([only], _) | ([], [only]) => Ok(*only),
-            ([], []) => Err(ExperimentError::NoAgent {
-                agent: name.to_owned(),
-                known: request
-                    .trials
-                    .agents
-                    .iter()
-                    .map(|it| it.name.clone())
-                    .collect(),
-            }),
-            _ => Err(ExperimentError::SeveralDefinitions {
-                name: name.to_owned(),
-                labels: own.iter().map(label).collect(),
-            }),
-        }
+        let known = request.trials.agents.iter().map(|it| it.name.clone());
+        find(request, name)?.ok_or_else(|| ExperimentError::NoAgent {
+            agent: name.to_owned(),
+            known: known.collect(),
+        })
     };
     Ok([find(request.baseline)?, find(request.candidate)?])
 }
 
+/// The index of an agent; `None` without trials. A name with trials of several definitions is
+/// refused.
+fn find(request: ExperimentRequest, name: &str) -> Result<Option<usize>, ExperimentError> {
+    let agents = &request.trials.agents;
+    let of = |is_meant: &dyn Fn(&AgentRow) -> bool| -> Vec<usize> {
+        let all = agents.iter().enumerate();
+        let meant = all.filter(|(_, it)| is_meant(it));
+        meant.map(|(number, _)| number).collect()
+    };
+    let named = of(&|it| it.name == name);
+    let own = of(&|it| it.own_name() == name);
+    match (named.as_slice(), own.as_slice()) {
+        ([only], _) | ([], [only]) => Ok(Some(*only)),
+        ([], []) => Ok(None),
+        _ => Err(ExperimentError::SeveralDefinitions {
+            name: name.to_owned(),
+            labels: own.iter().map(|it| agents[*it].name.clone()).collect(),
+        }),
+    }
+}
+
 /// Refuses tasks with trials of several definitions: the schedule has their names only.
-fn check_tasks(request: ExperimentRequest, agents: [usize; 2]) -> Result<(), ExperimentError> {
+fn check_tasks(
+    request: ExperimentRequest,
+    agents: [Option<usize>; 2],
+) -> Result<(), ExperimentError> {
     let own = request.trials.trials.iter();
     let tried: BTreeSet<usize> = own
-        .filter(|it| agents.contains(&it.agent))
+        .filter(|it| agents.contains(&Some(it.agent)))
         .map(|it| it.task)
         .collect();
     let tasks = &request.trials.tasks;

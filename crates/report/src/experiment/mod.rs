@@ -2,6 +2,8 @@
 //! sentence for each metric.
 
 mod analysis;
+mod estimate;
+mod plan;
 mod result;
 mod text;
 
@@ -9,6 +11,9 @@ mod text;
 mod tests;
 
 pub use analysis::{ExperimentError, ExperimentRequest, analyse, progress};
+pub use estimate::{Estimate, estimate};
+pub use plan::{ExperimentPlan, results_of};
 pub use result::{
-    EXPERIMENT_VERSION, ExperimentResult, ExperimentStage, FlippedTasks, MetricResult, SolvedCost,
+    EXPERIMENT_VERSION, ExperimentResult, ExperimentStage, FlippedTasks, MetricResult,
+    Registration, SolvedCost,
 };

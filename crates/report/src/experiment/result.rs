@@ -1,5 +1,6 @@
 //! The result of an experiment.
 
+use proctor_record::record::delivery::{DeliveryState, DeliverySummary};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -22,11 +23,12 @@ pub struct ExperimentResult {
     pub candidate: String,
     /// The conclusion, in one sentence.
     pub sentence: String,
-    /// The decision about the score; null if there is nothing to compare.
+    /// The decision about the score; null if there is nothing to compare. Undecided if an agent's
+    /// treatment was not delivered.
     pub decision: Option<Decision>,
     /// The margins of practical importance: of scores, and relative to the baseline of others.
     pub margins: Margins,
-    /// All metrics that both have. If the score is undecided, costs and tokens are first.
+    /// All metrics that both have. Costs and tokens are first: they are decided by fewer trials.
     pub metrics: Vec<MetricResult>,
     /// Metrics that one of them does not have on any shared task.
     pub unknown: Vec<Metric>,
@@ -40,6 +42,10 @@ pub struct ExperimentResult {
     pub to_decide: Option<ToDecide>,
     /// The cost of a solved task.
     pub cost_per_solved: SolvedCost,
+    /// Whether the parts of the agents' treatments reached the model.
+    pub delivery: Vec<DeliverySummary>,
+    /// The plan before the first trial; null without a schedule.
+    pub registration: Option<Registration>,
     /// The number of excluded trials of both agents, which are not part of any figure.
     pub excluded: usize,
     /// Notes for reading the result: differences of the agents, and excluded trials.
@@ -94,6 +100,15 @@ pub struct ExperimentStage {
     pub unused_trials: usize,
 }
 
+/// The plan of an experiment as registered before its first trial.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Registration {
+    /// The SHA-256 of the trials, the definitions and the analyses.
+    pub digest: String,
+    /// How the run deviates from the plan; empty if it is as planned.
+    pub deviations: Vec<String>,
+}
+
 /// Tasks that are passed by most trials of one agent only.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FlippedTasks {
@@ -124,6 +139,18 @@ impl ExperimentResult {
             None => 3,
             Some(Decision::Undecided) => 4,
         }
+    }
+
+    /// The agents whose treatment was not delivered: none of its parts reached the model.
+    pub fn not_delivered(&self) -> impl Iterator<Item = &str> {
+        let agents = [&self.baseline, &self.candidate].into_iter();
+        let is_missing = |agent: &&String| {
+            let mut own = self.delivery.iter().filter(|it| it.agent == **agent);
+            let states: Vec<DeliveryState> = own.by_ref().map(|it| it.state).collect();
+            states.contains(&DeliveryState::NotDelivered)
+                && !states.contains(&DeliveryState::Delivered)
+        };
+        agents.filter(is_missing).map(String::as_str)
     }
 
     /// The result of one metric.

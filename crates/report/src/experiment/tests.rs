@@ -1,11 +1,20 @@
 //! Tests of experiments with made-up trials.
 
+use proctor_record::{
+    record::{
+        TrialStatus,
+        delivery::{DeliveryKind, DeliveryRecord},
+    },
+    shuffle::Shuffle,
+};
+
 use super::*;
 use crate::{
-    model::report::Basis,
+    definitions::Rows,
+    model::{Report, report::Basis},
     stats::{Decision, Margins, Schedule, ScheduleOptions, Step},
-    tests::made_up,
-    trials::Trials,
+    tests::{definition, made_up},
+    trials::{AgentRow, RegisteredPlan, TaskRow, Trial, Trials},
 };
 
 /// Trials of `old` and `new`: a score and dollars for each task and trial.
@@ -70,7 +79,7 @@ fn better_agent_has_a_sentence_with_points_and_cost() {
         "{}",
         found.sentence
     );
-    assert_eq!(found.metrics[0].metric, crate::Metric::Score);
+    assert_eq!(found.metrics[0].metric, crate::Metric::Cost);
     let worse = result(&varied(8, 3, -0.12), Margins::default());
     assert_eq!(
         (worse.decision, worse.exit_code()),
@@ -231,6 +240,146 @@ fn several_definitions_are_never_pooled() {
     assert!(error.to_string().contains("several definitions"), "{error}");
 }
 
+/// The same trials, each with one of these numbers of definitions of its agent and its task.
+fn redefined(trials: &Trials, definitions: usize, draws: &mut Shuffle) -> Trials {
+    let (mut agents, mut tasks) = (Rows::default(), Rows::default());
+    let mut all = trials.trials.clone();
+    for trial in &mut all {
+        let (agent, task) = (&trials.agents[trial.agent], &trials.tasks[trial.task]);
+        let mut draw = |name: &str| definition(&format!("{name} {}", draws.below(definitions)));
+        let (of_agent, of_task) = (draw(&agent.name), draw(&task.name));
+        trial.agent = agents.add(AgentRow::named(&agent.name, Some(of_agent)));
+        trial.task = tasks.add(TaskRow::named(&task.name, Some(of_task)));
+    }
+    let scored = |of: fn(&Trial) -> usize| all.iter().map(of).collect();
+    let (agents, new_agents) = agents.finish(&scored(|it| it.agent));
+    let (tasks, new_tasks) = tasks.finish(&scored(|it| it.task));
+    for trial in &mut all {
+        (trial.agent, trial.task) = (new_agents[trial.agent], new_tasks[trial.task]);
+    }
+    Trials {
+        runs: trials.runs.clone(),
+        agents,
+        tasks,
+        trials: all,
+    }
+}
+
+#[test]
+fn no_assignment_of_definitions_to_trials_pools_two_of_them() {
+    let mut draws = Shuffle::new(7);
+    let schedule = schedule(3, 2);
+    let (mut refused, mut analysed) = (0, 0);
+    for _ in 0..100 {
+        let definitions = 1 + draws.below(2);
+        let trials = redefined(&varied(3, 2, 0.1), definitions, &mut draws);
+        let request = ExperimentRequest {
+            schedule: Some(&schedule),
+            ..request(&trials, Margins::default())
+        };
+        let is_mixed = trials.agents.len() > 2 || trials.tasks.len() > 3;
+        match analyse(request) {
+            Err(ExperimentError::SeveralDefinitions { .. }) if is_mixed => refused += 1,
+            Ok(_) if !is_mixed => analysed += 1,
+            other => panic!("{is_mixed} {other:?}"),
+        }
+        // In a report, every figure of an agent on a task is of one definition of each.
+        let report = Report::new(&trials, Basis::default());
+        let rows: usize = report.cells.iter().map(|it| it.trials).sum();
+        assert_eq!(rows, trials.trials.len());
+        assert_eq!(report.agents.len(), trials.agents.len());
+        assert_eq!(report.tasks.len(), trials.tasks.len());
+    }
+    assert!(refused > 20 && analysed > 20, "{refused} {analysed}");
+}
+
+#[test]
+fn treatment_that_was_not_delivered_decides_nothing() {
+    let part = |delivered: Option<bool>| DeliveryRecord {
+        kind: DeliveryKind::File,
+        name: "CLAUDE.md".to_owned(),
+        place: None,
+        digest: Some("0123456789abcdef".to_owned()),
+        delivered,
+        first_call: None,
+        found_in: None,
+        approx_tokens: None,
+        used: None,
+        connected: None,
+    };
+    let with = |delivered: Option<bool>| {
+        let mut trials = varied(8, 3, 0.12);
+        let new = trials.agents.iter().position(|it| it.name == "new");
+        for trial in trials.trials.iter_mut().filter(|it| Some(it.agent) == new) {
+            trial.delivery = vec![part(delivered)];
+        }
+        result(&trials, Margins::default())
+    };
+    let missing = with(Some(false));
+    assert_eq!(missing.exit_code(), 4);
+    assert_eq!(
+        missing.sentence,
+        "cannot be decided: the treatment of new was not delivered"
+    );
+    let text = missing.text();
+    let line = "NOT delivered: file CLAUDE.md of new 0123456789ab reached the model in 0 of 24 trials.";
+    assert!(text.contains(line), "{text}");
+    for (delivered, line) in [
+        (Some(true), "Delivered: file CLAUDE.md of new 0123456789ab"),
+        (None, "Delivery unknown: file CLAUDE.md of new 0123456789ab"),
+    ] {
+        let found = with(delivered);
+        assert_eq!(found.decision, Some(Decision::Better));
+        assert!(found.text().contains(line), "{}", found.text());
+    }
+}
+
+#[test]
+fn plan_needs_the_trials_of_the_next_analysis_and_none_after_the_last() {
+    let plan = ExperimentPlan {
+        baseline: "old".to_owned(),
+        candidates: vec!["new".to_owned()],
+        schedule: schedule(40, 1),
+    };
+    let total = |trials: &Trials| plan.quotas(trials).unwrap().values().sum::<usize>();
+    assert_eq!(total(&Trials::default()), 10);
+    let all = varied(40, 1, 0.2);
+    let mut first = all.clone();
+    let tasks = &plan.schedule.tasks;
+    let is_in = |task: usize, number: usize| tasks[..number].contains(&all.tasks[task].name);
+    first.trials.retain(|it| is_in(it.task, 10));
+    assert_eq!(total(&first), 20);
+    // The second analysis shows the difference: no further trials.
+    assert_eq!(total(&all), 20);
+    // An interrupted trial is run again before the next analysis.
+    first.trials[0].status = TrialStatus::Interrupted;
+    first.trials[0].score = None;
+    assert_eq!(total(&first), 10);
+}
+
+#[test]
+fn registration_says_whether_the_run_is_as_planned() {
+    let plan = ExperimentPlan {
+        baseline: "old".to_owned(),
+        candidates: vec!["new".to_owned()],
+        schedule: schedule(8, 3),
+    };
+    let mut trials = varied(8, 3, 0.12);
+    assert!(results_of(&trials).is_none());
+    let text = |trials: &Trials| results_of(trials).unwrap().unwrap()[0].text();
+    trials.runs[0].experiment = Some(RegisteredPlan {
+        document: serde_json::to_value(&plan).unwrap(),
+        digest: Some("00112233445566778899".to_owned()),
+        deviations: Vec::new(),
+    });
+    let line = "As planned before the first trial (plan 001122334455).";
+    assert!(text(&trials).contains(line), "{}", text(&trials));
+    let registered = trials.runs[0].experiment.as_mut().unwrap();
+    registered.deviations = vec!["task a was judged by other evaluators".to_owned()];
+    let line = "Not as planned before the first trial (plan 001122334455): task a was judged";
+    assert!(text(&trials).contains(line), "{}", text(&trials));
+}
+
 fn schedule(tasks: usize, trials: usize) -> Schedule {
     let names: Vec<String> = (0..tasks).map(|task| format!("t{task:02}")).collect();
     Schedule::new(&names, trials, ScheduleOptions::default())
@@ -295,7 +444,7 @@ fn result_is_json_with_a_schema() {
     let found = result(&varied(8, 3, 0.12), Margins::default());
     let json = serde_json::to_value(&found).unwrap();
     assert_eq!(json["decision"], "better");
-    assert_eq!(json["metrics"][0]["metric"], "score");
+    assert_eq!(json["metrics"][0]["metric"], "cost");
     let schema = schemars::schema_for!(ExperimentResult);
     assert!(schema.to_value()["properties"]["decision"].is_object());
 }

@@ -2,7 +2,10 @@
 
 use std::fmt::Write;
 
-use proctor_record::text::counted;
+use proctor_record::{
+    record::delivery::{DeliveryState, DeliverySummary},
+    text::counted,
+};
 
 use super::{
     analysis::is_over,
@@ -26,6 +29,11 @@ fn sentence(result: &ExperimentResult) -> String {
     let Some(score) = result.metric(Metric::Score) else {
         return "nothing to compare: no task has a score of both agents".to_owned();
     };
+    let missing: Vec<&str> = result.not_delivered().collect();
+    if !missing.is_empty() {
+        let names = missing.join(" and ");
+        return format!("cannot be decided: the treatment of {names} was not delivered");
+    }
     let margin = |it: Option<f64>| points(it.unwrap_or(0.0), false);
     let name = &result.candidate;
     let claim = match score.decision {
@@ -56,7 +64,7 @@ fn undecided(result: &ExperimentResult, score: &MetricResult) -> String {
         return format!(
             "not decided yet: {} of {} done",
             stage.analysis,
-            counted(stage.of, "analysis").replace("analysiss", "analyses")
+            if stage.of == 1 { "1 analysis".to_owned() } else { format!("{} analyses", stage.of) }
         );
     }
     let needed = result
@@ -163,15 +171,20 @@ impl ExperimentResult {
     /// The text for a terminal.
     pub fn text(&self) -> String {
         let mut text = format!("{}\n\n", self.sentence);
-        let rows: Vec<Vec<String>> = self.metrics.iter().map(row).collect();
-        text.push_str(&columns(&rows, &[]));
+        text.push_str(&columns(&self.rows(), &[]));
         for line in self.lines() {
             let _ = writeln!(text, "{line}");
         }
         text
     }
 
-    fn lines(&self) -> Vec<String> {
+    /// A row of words for each metric.
+    pub(crate) fn rows(&self) -> Vec<Vec<String>> {
+        self.metrics.iter().map(row).collect()
+    }
+
+    /// The evidence besides the metrics, one line each.
+    pub(crate) fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let mut passed_by = |name: &str, tasks: &[String]| {
             if !tasks.is_empty() {
@@ -191,7 +204,9 @@ impl ExperimentResult {
             let name = metric.as_str();
             lines.push(format!("{name}: not available on both sides for any task."));
         }
+        lines.extend(self.delivery.iter().map(delivered));
         lines.extend(self.stage_line());
+        lines.extend(self.registration_line());
         lines.extend(self.notes.iter().map(|note| format!("{note}.")));
         lines
     }
@@ -218,6 +233,17 @@ impl ExperimentResult {
         ))
     }
 
+    fn registration_line(&self) -> Option<String> {
+        let registration = self.registration.as_ref()?;
+        let digest = registration.digest.get(..12).unwrap_or_default();
+        let deviations = registration.deviations.join("; ");
+        Some(if deviations.is_empty() {
+            format!("As planned before the first trial (plan {digest}).")
+        } else {
+            format!("Not as planned before the first trial (plan {digest}): {deviations}.")
+        })
+    }
+
     fn stage_line(&self) -> Option<String> {
         let stage = self.stage?;
         let reason = match stage.step {
@@ -241,6 +267,33 @@ impl ExperimentResult {
             stage.analysis, stage.of, stage.level
         ))
     }
+}
+
+/// The delivery of a part of a treatment in one line.
+fn delivered(part: &DeliverySummary) -> String {
+    let digest = part.digest.as_ref().and_then(|it| it.get(..12));
+    let digest = digest.map_or(String::new(), |it| format!(" {it}"));
+    let name = format!(
+        "{} {} of {}{digest}",
+        part.kind.as_str(),
+        part.name,
+        part.agent
+    );
+    let reached = match part.state {
+        DeliveryState::Delivered => "Delivered",
+        DeliveryState::NotDelivered => "NOT delivered",
+        DeliveryState::Unknown => {
+            return format!("Delivery unknown: {name}; only the gateway sees all requests.");
+        }
+    };
+    let used = part.used.map_or(String::new(), |used| {
+        format!(", used in {used}")
+    });
+    format!(
+        "{reached}: {name} reached the model in {} of {}{used}.",
+        part.delivered,
+        counted(part.known, "trial")
+    )
 }
 
 fn row(metric: &MetricResult) -> Vec<String> {

@@ -13,6 +13,7 @@ use super::{
     detail::{self, DetailLimits},
 };
 use crate::{
+    experiment,
     markup::escape,
     model::{AgentReport, Report},
     text::{findings, footing, headline, leaderboard},
@@ -27,6 +28,7 @@ const SCRIPT: &str = include_str!("page.js");
 /// a few trials at a time, with limits so that the page stays usable.
 pub fn html(report: &Report, trials: &Trials, out: &mut impl Write) -> io::Result<()> {
     head(report, out)?;
+    answer(trials, out)?;
     board(report, out)?;
     charts::write(report, out)?;
     prose(report, out)?;
@@ -72,6 +74,34 @@ fn head(report: &Report, out: &mut impl Write) -> io::Result<()> {
          <header><div><h1>Report</h1><p class=\"soft\">{}</p></div><button id=\"theme\">Dark</button></header>\n",
         escape(&headline(report))
     )
+}
+
+/// The answer of the run's experiment, with its evidence.
+fn answer(trials: &Trials, out: &mut impl Write) -> io::Result<()> {
+    let Some(results) = experiment::results_of(trials) else {
+        return Ok(());
+    };
+    writeln!(out, "<h2>Answer</h2>")?;
+    let results = match results {
+        Ok(results) => results,
+        Err(error) => return writeln!(out, "<p>{}</p>", escape(&error.to_string())),
+    };
+    for result in results {
+        let (baseline, candidate) = (escape(&result.baseline), escape(&result.candidate));
+        writeln!(out, "<p class=\"soft\">{candidate} against {baseline}</p>")?;
+        writeln!(out, "<p><strong>{}</strong></p>", escape(&result.sentence))?;
+        writeln!(out, "<div class=\"wide\"><table><tbody>")?;
+        for row in result.rows() {
+            let cells: Vec<String> = row.iter().map(|it| format!("<td>{}</td>", escape(it))).collect();
+            writeln!(out, "<tr>{}</tr>", cells.concat())?;
+        }
+        writeln!(out, "</tbody></table></div>\n<ul>")?;
+        for line in result.lines() {
+            writeln!(out, "<li>{}</li>", escape(&line))?;
+        }
+        writeln!(out, "</ul>")?;
+    }
+    Ok(())
 }
 
 /// The sort key of a column of the leaderboard.

@@ -5,9 +5,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    equivalence::Margins,
+    equivalence::{AnalysisLevels, Margins, within},
     interval::{Level, normal_quantile},
-    pair_test::{PairSample, Scope},
+    pair_test::{PairSample, Scope, Unvaried},
     power::{self, Needed, Spread, errors_apart},
     sample::average,
     within::smallest_of,
@@ -76,7 +76,7 @@ impl PlannedVariance {
     /// The smallest true difference that a planned experiment detects with a power of 80 %. `None`
     /// if no result of it is significant.
     pub fn detectable(self, tasks: usize, trials: usize, level: Level) -> Option<f64> {
-        let scope = Scope::of(tasks, level);
+        let scope = Scope::of_experiment(tasks, trials, level);
         let freedom = match scope {
             Scope::TasksLikeThese => tasks,
             Scope::ExactlyTheseTasks if smallest_of(tasks, trials) > level.alpha() => return None,
@@ -104,43 +104,82 @@ pub struct ToDecide {
 }
 
 /// The sample size that would decide an experiment with a power of 80 % if the observed difference
-/// is the true one: as a difference or, with a margin, as equivalence. `None` for fewer than two
-/// shared tasks.
+/// is the true one: as a difference or, with a margin, as equivalence. `None` without a shared
+/// task.
 pub fn to_decide(sample: &PairSample, level: Level, margins: Margins) -> Option<ToDecide> {
     let spread = with_assumed_luck(sample)?;
-    let detect = |spread: Spread| ToDecide {
-        tasks: power::needed(&spread, level).tasks,
-        trials: match sample.scope {
-            Scope::TasksLikeThese => power::needed(&spread, level)
-                .trials_per_task
-                .unwrap_or(Needed::OutOfReach),
-            Scope::ExactlyTheseTasks => trials_of_these(&spread, level),
-        },
-    };
-    let mut needed = detect(spread);
+    let by_difference = for_difference(&spread, sample.scope, level);
     let margin = margins.equivalent.or(margins.not_worse);
     let room = margin.map(|margin| margin - spread.difference.abs());
-    if let Some(room) = room.filter(|room| *room > 0.0) {
-        let by_margin = detect(Spread {
+    let by_margin = room.filter(|room| *room > 0.0).map(|room| {
+        if let Some(unvaried) = sample.unvaried() {
+            return for_margin(unvaried, sample, level, margins);
+        }
+        let apart = Spread {
             difference: room,
             ..spread
-        });
-        needed = ToDecide {
-            tasks: fewer(needed.tasks, by_margin.tasks),
-            trials: fewer(needed.trials, by_margin.trials),
         };
-    }
+        for_difference(&apart, sample.scope, level)
+    });
+    let needed = by_margin.map_or(by_difference, |by_margin| ToDecide {
+        tasks: fewer(by_difference.tasks, by_margin.tasks),
+        trials: fewer(by_difference.trials, by_margin.trials),
+    });
     Some(ToDecide {
         tasks: reasonable(needed.tasks, MOST_TASKS),
         trials: reasonable(needed.trials, MOST_TRIALS),
     })
 }
 
+/// The sample size that detects the difference. A single task does not show how tasks differ.
+fn for_difference(spread: &Spread, scope: Scope, level: Level) -> ToDecide {
+    if spread.tasks < 2 {
+        return ToDecide {
+            tasks: Needed::OutOfReach,
+            trials: trials_of_these(spread, level),
+        };
+    }
+    let needed = power::needed(spread, level);
+    ToDecide {
+        tasks: needed.tasks,
+        trials: match scope {
+            Scope::TasksLikeThese => needed.trials_per_task.unwrap_or(Needed::OutOfReach),
+            Scope::ExactlyTheseTasks => trials_of_these(spread, level),
+        },
+    }
+}
+
+/// The sample size that shows a margin if nothing varies: units in which another result was not
+/// seen. More trials of the same tasks do not say more about tasks like these.
+fn for_margin(
+    unvaried: Unvaried,
+    sample: &PairSample,
+    level: Level,
+    margins: Margins,
+) -> ToDecide {
+    let level = AnalysisLevels::fixed(level).margin;
+    let holds = |units: usize| within(unvaried.interval(units, level), margins, true).is_some();
+    let least = |most: u64, units: &dyn Fn(usize) -> usize| {
+        let enough = (1..=most).find(|more| usize::try_from(*more).is_ok_and(|it| holds(units(it))));
+        enough.map_or(Needed::OutOfReach, Needed::More)
+    };
+    let tasks = sample.paired().tasks();
+    let of_task = unvaried.units / tasks.max(1);
+    ToDecide {
+        tasks: least(MOST_TASKS, &|more| (tasks + more) * of_task),
+        trials: match sample.scope {
+            Scope::TasksLikeThese => Needed::OutOfReach,
+            Scope::ExactlyTheseTasks => least(MOST_TRIALS, &|more| tasks * (of_task + more)),
+        },
+    }
+}
+
 /// The variance components. Without repeated trials, the variance of trials is that of pass or fail
 /// with the observed mean, which no score from 0 to 1 exceeds.
 fn with_assumed_luck(sample: &PairSample) -> Option<Spread> {
     let paired = sample.paired();
-    let mut spread = paired.spread()?;
+    let spread = paired.spread();
+    let mut spread = spread.or_else(|| paired.spread_with(0.0))?;
     let assumed = |values: Vec<&[f64]>| {
         let each = values
             .iter()
@@ -207,9 +246,9 @@ pub struct TaskTally {
 }
 
 /// The number of trials of each task and agent after `more` further trials (Neyman): proportional
-/// to the standard deviation of a task's trials, and never fewer than now. Both agents count
-/// together, so that the allocation does not depend on which of them is better.
-pub fn neyman(tasks: &[TaskTally], more: usize) -> Vec<usize> {
+/// to the standard deviation of a task's trials, never fewer than now, and at most `most`. Both
+/// agents count together, so that the allocation does not depend on which of them is better.
+pub fn neyman(tasks: &[TaskTally], more: usize, most: usize) -> Vec<usize> {
     let mut trials: Vec<usize> = tasks.iter().map(|it| it.trials).collect();
     let variances = tasks.iter().map(|it| deviation(it.mean, it.values).powi(2));
     let variances: Vec<f64> = variances.collect();
@@ -224,6 +263,7 @@ pub fn neyman(tasks: &[TaskTally], more: usize) -> Vec<usize> {
     for _ in 0..more {
         let best = (0..trials.len())
             .rev()
+            .filter(|task| trials[*task] < most)
             .max_by(|one, other| gain(*one, trials[*one]).total_cmp(&gain(*other, trials[*other])));
         if let Some(best) = best {
             trials[best] += 1;
@@ -332,22 +372,56 @@ mod tests {
     }
 
     #[test]
+    fn equal_agents_need_units_in_which_no_difference_was_seen() {
+        // 0.95^59 < 0.05: 59 units without a difference show a margin of 5 points at 90 %.
+        let margins = Margins {
+            equivalent: Some(0.05),
+            not_worse: None,
+        };
+        let arm = |tasks: usize, trials: usize| {
+            let all = (0..tasks * trials).map(|at| (format!("t{}", at % tasks), 1.0));
+            Scores::collect(all).unwrap()
+        };
+        for (tasks, trials, scope, expected) in [
+            (30, 1, Scope::TasksLikeThese, (Needed::More(29), Needed::OutOfReach)),
+            (8, 3, Scope::ExactlyTheseTasks, (Needed::More(12), Needed::More(5))),
+            (1, 4, Scope::ExactlyTheseTasks, (Needed::More(14), Needed::OutOfReach)),
+        ] {
+            let all = arm(tasks, trials);
+            let found = to_decide(&sample(&all, &all, scope), Level::P95, margins).unwrap();
+            assert_eq!((found.tasks, found.trials), expected, "{tasks} x {trials}");
+        }
+    }
+
+    #[test]
+    fn single_task_needs_more_trials() {
+        let a = scores(&[("a", &[0.0, 0.0, 1.0])]);
+        let b = scores(&[("a", &[1.0, 1.0, 1.0])]);
+        let sample = sample(&a, &b, Scope::ExactlyTheseTasks);
+        let found = to_decide(&sample, Level::P95, Margins::default()).unwrap();
+        assert_eq!(found.tasks, Needed::OutOfReach);
+        assert!(matches!(found.trials, Needed::More(1..=12)), "{found:?}");
+    }
+
+    #[test]
     fn trials_go_to_tasks_with_varying_results() {
         let tally = |mean: f64| TaskTally {
             mean,
             values: 4,
             trials: 2,
         };
-        let found = neyman(&[tally(0.0), tally(0.5), tally(1.0), tally(0.75)], 8);
+        let found = neyman(&[tally(0.0), tally(0.5), tally(1.0), tally(0.75)], 8, 9);
         assert_eq!(found.iter().sum::<usize>(), 16);
         assert!(found[1] >= found[3] && found[3] > found[0], "{found:?}");
         // Shrunk: deviations of 0.3, 0.5, 0.3 and 0.46.
         assert_eq!(found, [3, 5, 3, 5]);
+        let capped = neyman(&[tally(0.0), tally(0.5)], 4, 4);
+        assert_eq!(capped, [4, 4]);
         let new = TaskTally {
             mean: 0.0,
             values: 0,
             trials: 0,
         };
-        assert_eq!(neyman(&[new; 3], 3), [1, 1, 1]);
+        assert_eq!(neyman(&[new; 3], 3, 9), [1, 1, 1]);
     }
 }

@@ -108,7 +108,7 @@ pub fn decide(
 }
 
 /// The margin that an interval is within.
-fn within(interval: Interval, margins: Margins, is_gain: bool) -> Option<Decision> {
+pub(super) fn within(interval: Interval, margins: Margins, is_gain: bool) -> Option<Decision> {
     let loss = if is_gain {
         -interval.low
     } else {

@@ -130,15 +130,16 @@ impl<'a> PairSample<'a> {
         Paired::new(self.baseline, self.candidate)
     }
 
-    /// The interval of a bounded difference if the same was seen in all units. Another result can
-    /// have a probability of up to 1 - (alpha/2)^(1/n) without having been seen in n units.
     fn unvaried_interval(&self, level: Level) -> Option<Interval> {
+        let sample = self.unvaried()?;
+        Some(sample.interval(sample.units, level))
+    }
+
+    /// The sample if all values are from 0 to 1 and nothing varied.
+    pub(super) fn unvaried(&self) -> Option<Unvaried> {
         let paired = self.paired();
         let tasks: Vec<(&[f64], &[f64])> = paired.trials().collect();
-        let differences = tasks
-            .iter()
-            .map(|(one, other)| average(other) - average(one));
-        let differences: Vec<f64> = differences.collect();
+        let differences = paired.differences();
         let first = *differences.first()?;
         let (units, is_flat) = match self.scope {
             Scope::TasksLikeThese => {
@@ -156,17 +157,34 @@ impl<'a> PairSample<'a> {
             .iter()
             .flat_map(|(one, other)| one.iter().chain(*other));
         let is_bounded = self.is_share && values.all(|it| (0.0..=1.0).contains(it));
-        if !is_bounded || !is_flat {
-            return None;
-        }
-        let unseen = 1.0 - (level.alpha() / 2.0).powf(1.0 / units as f64);
-        let mean = average(&differences);
-        let most = differences.iter().copied().fold(-1.0, f64::max);
-        let least = differences.iter().copied().fold(1.0, f64::min);
-        Some(Interval {
-            low: (mean - (1.0 + most) * unseen).max(-1.0),
-            high: (mean + (1.0 - least) * unseen).min(1.0),
+        (is_bounded && is_flat).then(|| Unvaried {
+            units,
+            mean: average(&differences),
+            most: differences.iter().copied().fold(-1.0, f64::max),
+            least: differences.iter().copied().fold(1.0, f64::min),
         })
+    }
+}
+
+/// A sample of shares in which nothing varied.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unvaried {
+    /// The number of units: tasks, or trials of exactly these tasks.
+    pub(super) units: usize,
+    mean: f64,
+    most: f64,
+    least: f64,
+}
+
+impl Unvaried {
+    /// The interval of the difference if the same was seen in this many units. Another result can
+    /// have a probability of up to 1 - (alpha/2)^(1/n) without having been seen in n units.
+    pub(super) fn interval(&self, units: usize, level: Level) -> Interval {
+        let unseen = 1.0 - (level.alpha() / 2.0).powf(1.0 / units as f64);
+        Interval {
+            low: (self.mean - (1.0 + self.most) * unseen).max(-1.0),
+            high: (self.mean + (1.0 - self.least) * unseen).min(1.0),
+        }
     }
 }
 

@@ -181,11 +181,17 @@ impl<'a> Paired<'a> {
 
     /// The variance components. `None` for fewer than two shared tasks.
     pub(super) fn spread(&self) -> Option<Spread> {
-        let differences = self.differences();
+        let between = variance(&self.differences())?;
+        self.spread_with(between)
+    }
+
+    /// The variance components with this variance of the tasks' differences. `None` without a
+    /// shared task.
+    pub(super) fn spread_with(&self, between: f64) -> Option<Spread> {
         Some(Spread {
-            difference: average(&differences),
-            tasks: differences.len(),
-            between: variance(&differences)?,
+            difference: self.difference()?,
+            tasks: self.tasks(),
+            between,
             baseline: pooled_variance(self.tasks.iter().map(|it| it.baseline)),
             candidate: pooled_variance(self.tasks.iter().map(|it| it.candidate)),
             per_baseline: self.per_trial(|it| it.baseline.len()),

@@ -35,7 +35,19 @@ pub struct Progress {
     pub next: Option<Quotas>,
 }
 
+/// With adaptive allocation, a task has at most this many times the planned trials.
+const MOST_TIMES: usize = 2;
+
 impl Schedule {
+    /// The largest number of trials that a task can have.
+    pub fn most_trials(&self) -> usize {
+        if self.adaptive {
+            MOST_TIMES * self.trials
+        } else {
+            self.trials
+        }
+    }
+
     /// The state of the experiment after these trials. Trials beyond the last complete analysis
     /// are not used, and a stop for an effect is final.
     pub fn progress(
@@ -108,7 +120,7 @@ impl Schedule {
         let tallies: Vec<TaskTally> = tasks.iter().map(tally).collect();
         let now: usize = tallies.iter().map(|it| it.trials).sum();
         let more = (trials * tasks.len()).saturating_sub(now);
-        let after = neyman(&tallies, more);
+        let after = neyman(&tallies, more, self.most_trials());
         tasks.iter().cloned().zip(after).collect()
     }
 }

@@ -8,11 +8,16 @@ use proctor_record::shuffle::Shuffle;
 
 use super::*;
 
-/// The number of simulations, if it is not the default of a test.
+/// The number of simulations and their seed, if they are not those of the tests.
 #[expect(clippy::disallowed_methods, reason = "set by scripts/simulate")]
-fn requested() -> Option<u32> {
+fn settings() -> Option<(u32, u64)> {
     let text = std::env::var("PROCTOR_SIMULATE_EXPERIMENTS").ok()?;
-    Some(text.parse().unwrap())
+    let (number, seed) = text.split_once(' ').unwrap();
+    Some((number.parse().unwrap(), seed.parse().unwrap()))
+}
+
+fn requested() -> Option<u32> {
+    settings().map(|(number, _)| number)
 }
 
 fn is_large() -> bool {
@@ -31,8 +36,9 @@ struct World {
 
 impl World {
     fn new(seed: u64) -> World {
+        let more = settings().map_or(0, |(_, seed)| seed);
         World {
-            draws: Shuffle::new(seed),
+            draws: Shuffle::new(seed + 1000 * more),
         }
     }
 

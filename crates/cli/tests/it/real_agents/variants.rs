@@ -51,3 +51,44 @@ fn variants_of_gemini_md_are_delivered_by_gemini_cli() {
 fn variants_of_agents_md_are_delivered_by_opencode() {
     delivers(&OPENCODE, "AGENTS.md");
 }
+
+/// `proctor ab` of two context files finds that only the second one makes the agent succeed.
+fn ab_finds_the_difference(cli: &Cli, file: &str) {
+    let Some(suite) = Suite::of(&[cli]) else {
+        return;
+    };
+    let texts = ["one", "two"].map(|it| format!("Our convention here is number {it}, always."));
+    let suite = suite.task("task", PATIENCE);
+    let write = json!({"content": [{"write_file": {"path": "hello.txt", "content": "hi\n"}}]});
+    let answers = json!([
+        {"when": texts[1], "message": write},
+        {"message": {"content": [{"text": "done"}]}},
+    ]);
+    // Writes the suite and the script.
+    drop(suite.scripted(&answers));
+    let [a, b] = texts.map(|text| format!("{file}=text:{text}"));
+    let path = suite.ctx.root().join("suite/proctor.json");
+    let args = ["ab", path.as_str(), "--a", &a, "--b", &b, "--trials", "4", "--parallel", "2"];
+    let output = suite.finish(suite.ctx.proctor(args).deadline(PATIENCE));
+    output.assert_code(0);
+    assert!(output.stdout.starts_with("b is better: +100 points ["), "{output}");
+    let digest = |name: &str| {
+        let start = format!("Delivered: file {file} of {name} ");
+        let mut lines = output.stdout.lines();
+        let line = lines.find_map(|it| it.strip_prefix(&start));
+        let line = line.unwrap_or_else(|| panic!("{start}: {output}"));
+        assert!(line.ends_with("reached the model in 4 of 4 trials."), "{line}");
+        line.split(' ').next().unwrap().to_owned()
+    };
+    assert_ne!(digest("a"), digest("b"));
+}
+
+#[test]
+fn ab_of_agents_md_with_codex() {
+    ab_finds_the_difference(&CODEX, "AGENTS.md");
+}
+
+#[test]
+fn ab_of_gemini_md_with_gemini_cli() {
+    ab_finds_the_difference(&GEMINI, "GEMINI.md");
+}

@@ -11,6 +11,7 @@ mod prompts;
 mod rough;
 mod server;
 mod transports;
+mod tutorial;
 mod variants;
 
 use std::time::{Duration, Instant};

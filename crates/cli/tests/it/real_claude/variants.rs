@@ -143,3 +143,69 @@ fn skill_that_fires_is_told_from_one_that_does_not() {
         );
     }
 }
+
+/// Runs `proctor ab` on the only task of the context, with these arguments.
+fn ab(ctx: &TestContext, answers: &Value, more: &[&str]) -> Output {
+    let folder = ctx.root().join("suite");
+    fs_err::create_dir_all(&folder).unwrap();
+    let case = json!({
+        "name": "task",
+        "description": "answer as the file says",
+        "repo": ctx.repo().path(),
+        "agent": {"type": "null", "config": {"prompt": "do it"}},
+        "evaluators": [{"name": "command", "config": {"command": "grep -qx two answer.txt"}}],
+    });
+    fs_err::write(folder.join("case.json"), case.to_string()).unwrap();
+    let script = json!({"answers": answers}).to_string();
+    fs_err::write(folder.join("answers.json"), script).unwrap();
+    let own = ["ab", "case.json", "--agent", "claude-code", "--model-script", "answers.json"];
+    let program = ctx.proctor(own.into_iter().chain(more.iter().copied()));
+    let program = program.current_dir(&folder);
+    program.deadline(std::time::Duration::from_mins(8)).run()
+}
+
+#[test]
+fn file_that_claude_code_does_not_read_decides_nothing() {
+    let Some(Trial { ctx, .. }) = Trial::of(LATEST, Script::default()) else {
+        return;
+    };
+    let text = "Our convention here is number two, always.";
+    let setting = format!("lib/deep/NOTES.md=text:{text}");
+    // Both fail alike: without the check of its delivery, the file would have no effect.
+    let answers = json!([{"message": {"content": [{"text": "done"}]}}]);
+    let output = ab(&ctx, &answers, &["--b", &setting, "--trials", "1"]);
+    output.assert_code(4);
+    let first = output.stdout.lines().next();
+    let expected = "cannot be decided: the treatment of b was not delivered";
+    assert_eq!(first, Some(expected), "{output}");
+    let line = "NOT delivered: file lib/deep/NOTES.md of b ";
+    assert!(output.stdout.contains(line), "{output}");
+    ctx.assert_nothing_left("");
+}
+
+#[test]
+fn skill_of_one_variant_is_delivered_and_fires() {
+    let Some(Trial { ctx, .. }) = Trial::of(LATEST, Script::default()) else {
+        return;
+    };
+    let skill = ctx.root().join("suite/skills/convention");
+    fs_err::create_dir_all(&skill).unwrap();
+    let description = "Explains the naming convention of this project.";
+    let text = format!(
+        "---\nname: convention\ndescription: {description}\n---\n\nThe body of the skill has these words.\n"
+    );
+    fs_err::write(skill.join("SKILL.md"), text).unwrap();
+    let call = json!({"content": [{"tool_use": {"name": "Skill", "input": {"skill": "convention"}}}]});
+    let mut answers = json!([{"when": description, "message": call}]);
+    let more = writes(description, "two\n");
+    let answers_list = answers.as_array_mut().unwrap();
+    answers_list.extend(more.as_array().unwrap().clone());
+    answers_list.push(json!({"message": {"content": [{"text": "done"}]}}));
+    let output = ab(&ctx, &answers, &["--b", "skill=./skills/convention", "--trials", "1"]);
+    // One trial of one task decides nothing.
+    output.assert_code(4);
+    let line = "Delivered: skill convention of b ";
+    let line = output.stdout.lines().find(|it| it.starts_with(line));
+    assert!(line.is_some_and(|it| it.ends_with("used in 1.")), "{output}");
+    assert!(output.stdout.contains("Passed only by b: task."), "{output}");
+}
