@@ -109,6 +109,28 @@ pub enum CliError {
         /// The setting.
         setting: String,
     },
+    /// A setting of `ab` names a file that does not exist.
+    #[error("cannot read `{setting}`: {path} does not exist")]
+    VariantFile {
+        /// The setting.
+        setting: String,
+        /// The file.
+        path: Utf8PathBuf,
+        /// The known key that is most similar to that of the setting.
+        meant: Option<String>,
+    },
+    /// The variants of `ab` with the same name.
+    #[error("A and B have the same name: {name}")]
+    SameNames {
+        /// The name.
+        name: String,
+    },
+    /// A path of tasks does not exist.
+    #[error("no tasks: {path} does not exist")]
+    NoTasks {
+        /// The path.
+        path: Utf8PathBuf,
+    },
     /// `ab` with more than one agent.
     #[error("both variants are made from one agent, and several are given")]
     SeveralAgents,
@@ -387,6 +409,14 @@ impl CliError {
             ),
             CliError::InvalidVariant { .. } => Some(
                 "write `CLAUDE.md=./new.md`, `model=NAME` or another key of `proctor ab --help`".to_owned(),
+            ),
+            CliError::VariantFile { meant, .. } => Some(meant.as_ref().map_or_else(
+                || "write the path of an existing file, `git:REVISION` or `text:…`".to_owned(),
+                |key| format!("did you mean `{key}`?"),
+            )),
+            CliError::SameNames { .. } => Some("choose two names with `--names A B`".to_owned()),
+            CliError::NoTasks { .. } => Some(
+                "pass test cases, directories of tasks, or a suite".to_owned(),
             ),
             CliError::SeveralAgents => {
                 Some("choose one with `--agent NAME`".to_owned())

@@ -3,8 +3,8 @@
 mod variant;
 
 use camino::Utf8PathBuf;
-use proctor_agents::agent::Adapter;
-use proctor_harness::{config::SuiteFile, model_access, task::find};
+use proctor_agents::{ADAPTERS, agent::Adapter};
+use proctor_harness::{config::SuiteFile, model_access, plan::NoMatch, task::find};
 use proctor_record::record;
 use proctor_sandbox::host::Host;
 use serde_json::{Map, Value, json};
@@ -73,6 +73,10 @@ fn suite(args: &AbArgs, host: &Host) -> Result<(Utf8PathBuf, Map<String, Value>)
     let [name_a, name_b] = args.names.as_slice() else {
         unreachable!("clap takes two names");
     };
+    if name_a == name_b {
+        let name = name_a.clone();
+        return Err(CliError::SameNames { name });
+    }
     let places = Places {
         cwd: &host.cwd,
         suite: path
@@ -119,6 +123,9 @@ fn tasks(args: &AbArgs, given: &[&Utf8PathBuf], host: &Host) -> Result<Value, Cl
     }
     let entry = |path: &&Utf8PathBuf| {
         let path = host.cwd.join(path);
+        if !path.exists() {
+            return Err(CliError::NoTasks { path });
+        }
         if SuiteFile::open(&path).is_some() {
             return Err(CliError::SuiteAmongOthers { suite: path });
         }
@@ -147,12 +154,20 @@ fn base(document: &Map<String, Value>, named: &[String]) -> Result<Value, CliErr
     match named {
         [_, _, ..] => Err(CliError::SeveralAgents),
         [wanted] => {
-            let mut found = agents
-                .iter()
-                .filter(|agent| name(agent).as_ref() == Some(wanted));
-            Ok(found
-                .next()
-                .map_or_else(|| json!({"type": wanted}), |agent| (*agent).clone()))
+            let mut own = agents.iter();
+            match own.find(|agent| name(agent).as_ref() == Some(wanted)) {
+                Some(agent) => Ok((*agent).clone()),
+                None if proctor_agents::find(wanted).is_some() => Ok(json!({"type": wanted})),
+                None => {
+                    let kinds = ADAPTERS.iter().map(|it| it.name().to_owned());
+                    let known = agents.iter().filter_map(name).chain(kinds);
+                    Err(CliError::NoMatch(NoMatch {
+                        what: "agent",
+                        name: wanted.clone(),
+                        known: known.collect(),
+                    }))
+                }
+            }
         }
         [] => {
             let is_contender = |agent: &&&Value| {

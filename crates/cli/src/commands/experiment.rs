@@ -23,6 +23,7 @@ use super::{
     planning::{self, PlannedRun},
     report::write_page,
     run,
+    validate::is_accepted,
 };
 use crate::{
     args::{DecisionArgs, ExperimentArgs, RunArgs},
@@ -74,6 +75,10 @@ pub(super) fn run_planned(planned: &PlannedRun, args: &RunArgs) -> Result<Exit, 
         return run::dry_run(&planned.plan);
     }
     planned.show_notes();
+    // An agent that cannot start must not cost the trials of the other one.
+    if !is_accepted(&planned.plan.trials, &planned.execution, &planned.host)? {
+        return Ok(Exit::Usage);
+    }
     ui::note(outline.trim_end());
     let first = FirstTrials::new(planned);
     let note_of = |event: &Event| match earlier {
@@ -88,7 +93,11 @@ pub(super) fn run_planned(planned: &PlannedRun, args: &RunArgs) -> Result<Exit, 
     let results = results_of(&trials).transpose();
     let results = results.map_err(NoResult::Experiment)?.unwrap_or_default();
     let page = summary.run_dir.join(PAGE_FILE);
-    write_page(&Report::new(&trials, Basis::default()), &trials, Some(&page))?;
+    write_page(
+        &Report::new(&trials, Basis::default()),
+        &trials,
+        Some(&page),
+    )?;
     if args.json {
         let answer = json!({
             "run": summary.run_dir,

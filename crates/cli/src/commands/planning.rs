@@ -104,7 +104,9 @@ fn enough_trials(tasks: usize) -> u32 {
         let trials = usize::try_from(*trials).unwrap_or(usize::MAX);
         Schedule::new(&names, trials, ScheduleOptions::default()).can_decide()
     };
-    (FEWEST_TRIALS..MOST_TRIALS).find(can_decide).unwrap_or(MOST_TRIALS)
+    (FEWEST_TRIALS..MOST_TRIALS)
+        .find(can_decide)
+        .unwrap_or(MOST_TRIALS)
 }
 
 /// Plans the tasks in directories with the agents of the command line.

@@ -71,7 +71,11 @@ pub fn validate(args: &ValidateArgs) -> Result<Exit, CliError> {
 }
 
 /// Whether no trial would refuse its input. Prints the errors, and notes about missing programs.
-fn is_accepted(plans: &[TrialPlan], execution: &Execution, host: &Host) -> Result<bool, CliError> {
+pub(super) fn is_accepted(
+    plans: &[TrialPlan],
+    execution: &Execution,
+    host: &Host,
+) -> Result<bool, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;

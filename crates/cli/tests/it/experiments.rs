@@ -73,7 +73,7 @@ fn better_variant_is_found_and_the_page_has_the_answer() {
     }
     let first = output.stdout.lines().next().unwrap();
     assert!(
-        first.starts_with("b is better: +100 points [") && first.ends_with("on exactly these 1 task"),
+        first.starts_with("b is better: +100 points [") && first.ends_with("on exactly this task"),
         "{output}"
     );
     for text in [
@@ -110,17 +110,31 @@ fn better_variant_is_found_and_the_page_has_the_answer() {
 fn equal_variants_are_undecided_and_the_advice_is_not_too_optimistic() {
     let context = context();
     let path = suite(&context, &["one", "two"], "touch ok", &json!({}));
-    let output = ab(&context, &path, &["--b", "NOTES.md=text:x", "--equivalent", "0.2"]);
+    let output = ab(
+        &context,
+        &path,
+        &["--b", "NOTES.md=text:x", "--equivalent", "0.2"],
+    );
     output.assert_code(4);
     // 14 units without a difference show a margin of 20 points: 2 tasks with 3 trials are 6.
     let expected =
         "cannot be decided: 3 more tasks or 4 more trials of these 2 tasks would decide it";
     assert_eq!(output.stdout.lines().next(), Some(expected), "{output}");
-    let more = ["--b", "NOTES.md=text:x", "--equivalent", "0.2", "--trials", "7"];
+    let more = [
+        "--b",
+        "NOTES.md=text:x",
+        "--equivalent",
+        "0.2",
+        "--trials",
+        "7",
+    ];
     let output = ab(&context, &path, &more);
     output.assert_code(0);
     let first = output.stdout.lines().next().unwrap();
-    assert!(first.starts_with("no difference larger than 20 points: +0 points ["), "{output}");
+    assert!(
+        first.starts_with("no difference larger than 20 points: +0 points ["),
+        "{output}"
+    );
 }
 
 #[test]
@@ -133,7 +147,10 @@ fn settled_experiment_stops_early_and_the_schedule_survives_a_resume() {
     let output = ab(&context, &path, &args);
     output.assert_code(0);
     assert!(output.stdout.contains("Analysis 2 of 4"), "{output}");
-    assert!(output.stdout.contains("stopped after 16 of 32 trials"), "{output}");
+    assert!(
+        output.stdout.contains("stopped after 16 of 32 trials"),
+        "{output}"
+    );
     assert_eq!(starts(&context), 16);
     let answer = |output: &Output| -> Vec<String> {
         let lines = output.stdout.lines().filter(|it| !it.starts_with("time"));
@@ -154,7 +171,10 @@ fn settled_experiment_stops_early_and_the_schedule_survives_a_resume() {
     assert_eq!(starts(&context), 18);
     // Other analyses, or another definition, are another experiment.
     for (more, message) in [
-        (vec!["--equivalent", "0.1"], "the experiment's settings have changed"),
+        (
+            vec!["--equivalent", "0.1"],
+            "the experiment's settings have changed",
+        ),
         (vec!["--seed", "3"], "the seed or the experiment's settings"),
     ] {
         let output = ab(&context, &path, &[&args[..], &["--resume"], &more].concat());
@@ -163,9 +183,16 @@ fn settled_experiment_stops_early_and_the_schedule_survives_a_resume() {
     }
     let changed = ["--a", "RULES.md=text:worse", "--b", "RULES.md=text:good"];
     for more in [vec!["--resume"], vec!["--resume", "--accept-changes"]] {
-        let output = ab(&context, &path, &[&changed[..], &["--until-settled", "--trials", "8"], &more].concat());
+        let output = ab(
+            &context,
+            &path,
+            &[&changed[..], &["--until-settled", "--trials", "8"], &more].concat(),
+        );
         output.assert_code(2);
-        for text in ["an experiment compares fixed definitions", "/files/RULES.md/sha256"] {
+        for text in [
+            "an experiment compares fixed definitions",
+            "/files/RULES.md/sha256",
+        ] {
             assert!(output.stderr.contains(text), "{text}: {output}");
         }
     }
@@ -181,7 +208,16 @@ fn adaptive_trials_go_to_the_task_with_varying_results() {
                    if [ $((n / 2 % 2)) -eq 0 ]; then touch ok; fi; else touch ok; fi";
     let tasks = ["luck", "one", "two"];
     let path = suite(&context, &tasks, command, &json!({"parallel": 1}));
-    let args = ["--b", "X.md=text:x", "--until-settled", "--adaptive", "--trials", "3"];
+    let args = [
+        "--b",
+        "X.md=text:x",
+        "--until-settled",
+        "--adaptive",
+        "--trials",
+        "3",
+        "--equivalent",
+        "0.01",
+    ];
     let output = ab(&context, &path, &args);
     assert!(matches!(output.code, Some(0 | 1 | 4)), "{output}");
     let number = |task: &str| {
@@ -190,7 +226,7 @@ fn adaptive_trials_go_to_the_task_with_varying_results() {
     };
     let [luck, one, two] = tasks.map(number);
     assert!(luck > one && luck > two, "{luck} {one} {two}: {output}");
-    assert!(luck + one + two <= 9, "{luck} {one} {two}: {output}");
+    assert_eq!(luck + one + two, 9, "{output}");
 }
 
 #[test]
@@ -201,33 +237,66 @@ fn limits_reduce_the_experiment() {
     let limited = |more: &[&str]| ab(&context, &path, &[&variants[..], more].concat());
     let output = limited(&["--trials", "5", "--max-trials", "14", "--dry-run"]);
     output.assert_code(0);
-    assert!(output.stdout.starts_with("12 trials: b against a on 2 tasks, 3 trials each"), "{output}");
+    assert!(
+        output
+            .stdout
+            .starts_with("12 trials: b against a on 2 tasks, 3 trials each"),
+        "{output}"
+    );
     let output = limited(&["--max-trials", "3"]);
     output.assert_code(2);
-    assert!(output.stderr.contains("3 trials are too few: one of each agent and task is 4"), "{output}");
+    assert!(
+        output
+            .stderr
+            .contains("3 trials are too few: one of each agent and task is 4"),
+        "{output}"
+    );
     // The cost of these agents is unknown, so that the limit cannot be kept.
     let output = limited(&["--max-cost", "1", "--trials", "3"]);
-    output.assert_code(4);
-    assert!(output.stdout.contains("the cost of a trial is unknown"), "{output}");
+    assert!(matches!(output.code, Some(3 | 4)), "{output}");
+    assert!(
+        output.stdout.contains("the cost of a trial is unknown"),
+        "{output}"
+    );
     assert!(starts(&context) <= 3, "{output}");
 }
 
 #[test]
 fn single_task_of_the_repository_needs_no_file() {
     let context = context();
-    context.repo().commit("agent", &[("agent.sh", "grep -q good RULES.md && touch ok\n")]);
+    context.repo().commit(
+        "agent",
+        &[("agent.sh", "grep -q good RULES.md && touch ok\n")],
+    );
     context.repo().commit("rules", &[("RULES.md", "bad\n")]);
     fs_err::write(context.repo().path().join("RULES.md"), "good\n").unwrap();
     let args = [
-        "ab", "--agent", "command", "--a", "config.command=[\"sh\",\"agent.sh\"]",
-        "--b", "config.command=[\"sh\",\"agent.sh\"]", "--a", "RULES.md=git:HEAD",
-        "--b", "RULES.md=./RULES.md", "--prompt", "Make it ${work}.", "--check", "test -e ok",
-        "--names", "old", "new",
+        "ab",
+        "--agent",
+        "command",
+        "--a",
+        "config.command=[\"sh\",\"agent.sh\"]",
+        "--b",
+        "config.command=[\"sh\",\"agent.sh\"]",
+        "--a",
+        "RULES.md=git:HEAD",
+        "--b",
+        "RULES.md=./RULES.md",
+        "--prompt",
+        "Make it ${work}.",
+        "--check",
+        "test -e ok",
+        "--names",
+        "old",
+        "new",
     ];
     let program = context.proctor(args).current_dir(context.repo().path());
     let output = program.run();
     output.assert_code(0);
-    assert!(output.stdout.starts_with("new is better: +100 points"), "{output}");
+    assert!(
+        output.stdout.starts_with("new is better: +100 points"),
+        "{output}"
+    );
     // Results are in a directory that git ignores, and the work of agents is not in the repository.
     let status = context.repo().git(["status", "--short"]);
     assert_eq!(status.trim(), "M RULES.md", "{output}");
@@ -244,15 +313,32 @@ fn several_candidates_are_compared_with_the_baseline() {
     let agents = json!([{"type": "command", "config": {"command": ["sh", "-c", "grep -q good RULES.md && touch ok || true"]}, "variants": variants}]);
     let more = json!({"agents": agents, "trials": 5, "experiment": {"baseline": "bad"}});
     let path = suite(&context, &["one"], AGENT, &more);
-    let output = context.proctor(["experiment", path.as_str(), "--json"]).run();
+    let output = context
+        .proctor(["experiment", path.as_str(), "--json"])
+        .run();
     // One candidate is better, the other one is undecided.
     output.assert_code(4);
     let answer: Value = serde_json::from_str(&output.stdout).unwrap();
-    let decisions: Vec<(&Value, &Value)> = answer["results"].as_array().unwrap().iter()
-        .map(|it| (&it["candidate"], &it["decision"])).collect();
-    assert_eq!(decisions, [(&json!("good"), &json!("better")), (&json!("same"), &json!("undecided"))]);
+    let decisions: Vec<(&Value, &Value)> = answer["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| (&it["candidate"], &it["decision"]))
+        .collect();
+    assert_eq!(
+        decisions,
+        [
+            (&json!("good"), &json!("better")),
+            (&json!("same"), &json!("undecided"))
+        ]
+    );
     let output = context.proctor(["run", path.as_str(), "--dry-run"]).run();
-    assert!(output.stdout.starts_with("15 trials: good, same against bad on 1 task"), "{output}");
+    assert!(
+        output
+            .stdout
+            .starts_with("15 trials: good, same against bad on 1 task"),
+        "{output}"
+    );
 }
 
 #[test]
@@ -261,33 +347,109 @@ fn wrong_input_is_explained() {
     let path = suite(&context, &["one"], AGENT, &json!({}));
     let plain = suite_of_two(&context);
     let cases: &[(&[&str], &str)] = &[
-        (&["ab", path.as_str()], "nothing to compare: A and B are the same"),
-        (&["ab", path.as_str(), "--b", "CLAUDE.md"], "invalid setting `CLAUDE.md`: expected KEY=VALUE"),
-        (&["ab", path.as_str(), "--b", "CLAUDE.md=./nowhere.md"], "nowhere.md"),
-        (&["ab", path.as_str(), "--b", "../CLAUDE.md=text:x"], "invalid path `../CLAUDE.md`"),
-        (&["ab", path.as_str(), "--b", "skill=./nowhere"], "invalid skill"),
-        (&["ab", path.as_str(), "--b", "modle=x"], "modle"),
-        (&["ab", path.as_str(), "--b", "X.md=text:x", "--names", "a", "a"], "duplicate"),
-        (&["ab", path.as_str(), "--b", "X.md=text:x", "--adaptive"], "adaptive allocation has no effect without interim analyses"),
-        (&["ab", path.as_str(), "--b", "X.md=text:x", "--equivalent", "5"], "expected a number between 0 and 1"),
-        (&["ab", path.as_str(), "--b", "X.md=text:x", "--agent", "nonsense"], "nonsense"),
-        (&["ab", plain.as_str(), "--b", "X.md=text:x"], "both variants are made from one agent"),
+        (
+            &["ab", path.as_str()],
+            "nothing to compare: A and B are the same",
+        ),
+        (
+            &["ab", path.as_str(), "--b", "CLAUDE.md"],
+            "invalid setting `CLAUDE.md`: expected KEY=VALUE",
+        ),
+        (
+            &["ab", path.as_str(), "--b", "CLAUDE.md=./nowhere.md"],
+            "cannot read `CLAUDE.md=./nowhere.md`",
+        ),
+        (
+            &["ab", path.as_str(), "--b", "../CLAUDE.md=text:x"],
+            "invalid path `../CLAUDE.md`",
+        ),
+        (
+            &["ab", path.as_str(), "--b", "skill=./nowhere"],
+            "cannot read `skill=./nowhere`",
+        ),
+        (
+            &["ab", path.as_str(), "--b", "modle=x"],
+            "did you mean `model`?",
+        ),
+        (
+            &[
+                "ab",
+                path.as_str(),
+                "--b",
+                "X.md=text:x",
+                "--names",
+                "a",
+                "a",
+            ],
+            "A and B have the same name: a",
+        ),
+        (
+            &["ab", path.as_str(), "--b", "X.md=text:x", "--adaptive"],
+            "adaptive allocation has no effect without interim analyses",
+        ),
+        (
+            &[
+                "ab",
+                path.as_str(),
+                "--b",
+                "X.md=text:x",
+                "--equivalent",
+                "5",
+            ],
+            "expected a number between 0 and 1",
+        ),
+        (
+            &[
+                "ab",
+                path.as_str(),
+                "--b",
+                "X.md=text:x",
+                "--agent",
+                "nonsense",
+            ],
+            "unknown agent `nonsense`",
+        ),
+        (
+            &["ab", plain.as_str(), "--b", "X.md=text:x"],
+            "both variants are made from one agent",
+        ),
         (&["ab", "--b", "X.md=text:x", "--prompt", "do"], "--check"),
-        (&["ab", "nowhere", "--b", "X.md=text:x"], "nowhere"),
-        (&["experiment", path.as_str()], "has no `experiment` section"),
-        (&["experiment", plain.as_str(), "--agent", "x"], "an experiment needs at least two agents to compare"),
+        (
+            &["ab", "nowhere", "--b", "X.md=text:x"],
+            "nowhere does not exist",
+        ),
+        (
+            &["ab", path.as_str(), "--b", "X.md=git:nothing"],
+            "has no branch, tag or commit `nothing`",
+        ),
+        (
+            &["ab", path.as_str(), "--b", "X.md=git:HEAD"],
+            "`X.md` does not exist at `HEAD`",
+        ),
+        (
+            &["experiment", path.as_str()],
+            "has no `experiment` section",
+        ),
+        (
+            &["experiment", plain.as_str(), "--agent", "x"],
+            "an experiment needs at least two agents to compare",
+        ),
     ];
     for (args, message) in cases {
         let output = context.proctor(args.iter().copied()).run();
         output.assert_code(2);
-        assert!(output.stderr.contains(message), "{args:?} {message}: {output}");
+        assert!(
+            output.stderr.contains(message),
+            "{args:?} {message}: {output}"
+        );
     }
     assert_eq!(starts(&context), 0);
 }
 
 /// A suite with two agents.
 fn suite_of_two(context: &TestContext) -> Utf8PathBuf {
-    let agent = |name: &str| json!({"type": "command", "name": name, "config": {"command": ["true"]}});
+    let agent =
+        |name: &str| json!({"type": "command", "name": name, "config": {"command": ["true"]}});
     let folder = context.root().join("suite");
     let suite = json!({
         "agents": [agent("x"), agent("y")],

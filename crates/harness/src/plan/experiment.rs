@@ -75,10 +75,7 @@ fn contenders(
 }
 
 /// The number of trials of each task and agent within the maximum of all trials.
-fn trials(
-    settings: &ExperimentSettings,
-    suite: &ResolvedSuite,
-) -> Result<usize, (String, String)> {
+fn trials(settings: &ExperimentSettings, suite: &ResolvedSuite) -> Result<usize, (String, String)> {
     let planned = usize::try_from(suite.trials).unwrap_or(usize::MAX);
     let Some(most) = settings.max_trials else {
         return Ok(planned);
@@ -87,7 +84,8 @@ fn trials(
     let round = suite.agents.len() * suite.tasks.len();
     match most / round.max(1) {
         0 => {
-            let message = format!("{most} trials are too few: one of each agent and task is {round}");
+            let message =
+                format!("{most} trials are too few: one of each agent and task is {round}");
             let hint = "raise the maximum number of trials, or select tasks with `--task`";
             Err((message, hint.to_owned()))
         }

@@ -7,7 +7,7 @@ use proctor_agents::agent::{PromptFileError, PromptSource};
 use proctor_sandbox::{SandboxKind, host::Host};
 
 use crate::{
-    config::{Execution, Repo},
+    config::{Execution, FileSource, Repo},
     plan::TrialPlan,
     task::{Files, Task},
     trial::TrialError,
@@ -44,15 +44,22 @@ impl Preflight {
             let Files::Repo(checkout) = &task.files else {
                 continue;
             };
+            for (revision, path) in git_files(plan) {
+                let checkout = Checkout {
+                    branch: Some(revision.clone()),
+                    commit: None,
+                    ..checkout.clone()
+                };
+                let key = key_of(task, &checkout, Some(path));
+                if opened.insert(key)
+                    && let Err(error) = check_source(plan, &checkout, path, host).await
+                {
+                    found.add(error);
+                }
+            }
             let checkout = &plan.treatment.start(checkout);
             let file = prompt_in_workspace(plan);
-            let key = (
-                checkout.repo.to_string(),
-                checkout.revision().map(str::to_owned),
-                file.map(Utf8Path::to_owned),
-                task.config_file().to_owned(),
-            );
-            if opened.insert(key)
+            if opened.insert(key_of(task, checkout, file))
                 && let Err(error) = check_files(task, checkout, file, host).await
             {
                 found.add(error);
@@ -88,6 +95,45 @@ impl Preflight {
         if !self.errors.iter().any(|known| known.to_string() == text) {
             self.errors.push(error);
         }
+    }
+}
+
+/// Identifies what is checked: each file of each revision once for each task.
+fn key_of(task: &Task, checkout: &Checkout, file: Option<&Utf8Path>) -> [Option<String>; 4] {
+    [
+        Some(checkout.repo.to_string()),
+        checkout.revision().map(str::to_owned),
+        file.map(ToString::to_string),
+        Some(task.config_file().to_string()),
+    ]
+}
+
+/// The revisions and paths of the agent's files that are read from the task's repository.
+fn git_files(plan: &TrialPlan) -> impl Iterator<Item = (&String, &Utf8Path)> {
+    let sources = plan.treatment.files.values();
+    sources.filter_map(|source| match source {
+        FileSource::Git { revision, path } => Some((revision, path.as_path())),
+        _ => None,
+    })
+}
+
+/// Checks that a revision of the repository has a file of the agent.
+async fn check_source(
+    plan: &TrialPlan,
+    checkout: &Checkout,
+    path: &Utf8Path,
+    host: &Host,
+) -> Result<(), TrialError> {
+    match check_files(&plan.task, checkout, Some(path), host).await {
+        Err(TrialError::Prompt { .. }) => {
+            let revision = checkout.revision().unwrap_or_default();
+            Err(TrialError::Treatment {
+                agent: plan.name.clone(),
+                task: plan.task.name.clone(),
+                problem: format!("`{path}` does not exist at `{revision}`"),
+            })
+        }
+        checked => checked,
     }
 }
 

@@ -41,7 +41,9 @@ pub fn estimate<'a>(
         }
         let rows = || chosen.iter().map(|(_, it)| *it);
         millis += mean(rows().filter_map(|it| Some(it.duration_ms? as f64)))?;
-        dollars = dollars.zip(mean(rows().filter_map(cost))).map(|(sum, it)| sum + it);
+        dollars = dollars
+            .zip(mean(rows().filter_map(cost)))
+            .map(|(sum, it)| sum + it);
     }
     Some(Estimate {
         millis,
@@ -69,9 +71,8 @@ mod tests {
             ("a", "y", 1, Some(1.0), Some(9.0)),
             ("null", "x", 1, Some(0.0), None),
         ]);
-        let of = |planned: &[(&'static str, &'static str)]| {
-            estimate(&earlier, planned.iter().copied())
-        };
+        let of =
+            |planned: &[(&'static str, &'static str)]| estimate(&earlier, planned.iter().copied());
         let found = of(&[("claude-code", "x"), ("claude-code", "x")]).unwrap();
         assert_eq!((found.cost_usd, found.trials), (Some(4.0), 2));
         // Trials take 61 and 62 seconds.

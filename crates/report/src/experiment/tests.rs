@@ -169,7 +169,7 @@ fn undecided_experiment_says_what_would_decide_it_and_lists_costs_first() {
     let found = result(&same, Margins::default());
     assert_eq!(
         found.sentence,
-        "cannot be decided: not with a reasonable number of tasks"
+        "cannot be decided: no difference was seen; with a margin such as --equivalent 0.05, its absence could be shown"
     );
 }
 
@@ -257,6 +257,7 @@ fn redefined(trials: &Trials, definitions: usize, draws: &mut Shuffle) -> Trials
     for trial in &mut all {
         (trial.agent, trial.task) = (new_agents[trial.agent], new_tasks[trial.task]);
     }
+    all.sort_by_key(|it| (it.agent, it.task, it.run, it.trial));
     Trials {
         runs: trials.runs.clone(),
         agents,
@@ -322,7 +323,8 @@ fn treatment_that_was_not_delivered_decides_nothing() {
         "cannot be decided: the treatment of new was not delivered"
     );
     let text = missing.text();
-    let line = "NOT delivered: file CLAUDE.md of new 0123456789ab reached the model in 0 of 24 trials.";
+    let line =
+        "NOT delivered: file CLAUDE.md of new 0123456789ab reached the model in 0 of 24 trials.";
     assert!(text.contains(line), "{text}");
     for (delivered, line) in [
         (Some(true), "Delivered: file CLAUDE.md of new 0123456789ab"),

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     compare::Metric,
     figures::{self, columns, dollars},
-    stats::{CostPerSolved, Decision, Interval, Needed, Scope, Step, ToDecide},
+    stats::{CostPerSolved, Decision, Interval, Margins, Needed, Scope, Step, ToDecide},
 };
 
 /// Adds the sentences, which follow from the figures.
@@ -49,14 +49,14 @@ fn sentence(result: &ExperimentResult) -> String {
             format!("{name} is not worse by more than {margin}")
         }
     };
-    let these = match score.scope {
-        Scope::TasksLikeThese => "",
-        Scope::ExactlyTheseTasks => "exactly these ",
+    let tasks = match (score.scope, score.tasks) {
+        (Scope::TasksLikeThese, tasks) => counted(tasks, "task"),
+        (Scope::ExactlyTheseTasks, 1) => "exactly this task".to_owned(),
+        (Scope::ExactlyTheseTasks, tasks) => format!("exactly these {tasks} tasks"),
     };
-    let tasks = counted(score.tasks, "task");
     let cost = result.metric(Metric::Cost);
     let cost = cost.map_or(String::new(), |it| format!("; {}", it.sentence));
-    format!("{claim}: {} on {these}{tasks}{cost}", amount(score))
+    format!("{claim}: {} on {tasks}{cost}", amount(score))
 }
 
 fn undecided(result: &ExperimentResult, score: &MetricResult) -> String {
@@ -64,14 +64,22 @@ fn undecided(result: &ExperimentResult, score: &MetricResult) -> String {
         return format!(
             "not decided yet: {} of {} done",
             stage.analysis,
-            if stage.of == 1 { "1 analysis".to_owned() } else { format!("{} analyses", stage.of) }
+            if stage.of == 1 {
+                "1 analysis".to_owned()
+            } else {
+                format!("{} analyses", stage.of)
+            }
         );
     }
     let needed = result
         .to_decide
         .map_or_else(String::new, |it| decides(it, score.tasks));
-    if needed.is_empty() {
-        "cannot be decided: not with a reasonable number of tasks".to_owned()
+    let has_margin = result.margins != Margins::default();
+    if needed.is_empty() && score.difference.abs() < 1e-12 && !has_margin {
+        "cannot be decided: no difference was seen; with a margin such as --equivalent 0.05, its absence could be shown"
+            .to_owned()
+    } else if needed.is_empty() {
+        "cannot be decided: no reasonable number of tasks or trials would decide it".to_owned()
     } else {
         format!("cannot be decided: {needed} would decide it")
     }
@@ -171,7 +179,10 @@ impl ExperimentResult {
     /// The text for a terminal.
     pub fn text(&self) -> String {
         let mut text = format!("{}\n\n", self.sentence);
-        text.push_str(&columns(&self.rows(), &[]));
+        if !self.metrics.is_empty() {
+            text.push_str(&columns(&self.rows(), &[]));
+            text.push('\n');
+        }
         for line in self.lines() {
             let _ = writeln!(text, "{line}");
         }
@@ -217,8 +228,10 @@ impl ExperimentResult {
             self.cost_per_solved.candidate?,
         );
         let figure = |it: CostPerSolved| {
-            let ends = figures::interval(it.interval, dollars);
-            format!("{} {ends}", dollars(it.mean))
+            let ends = it.interval.map_or(String::new(), |_| {
+                format!(" {}", figures::interval(it.interval, dollars))
+            });
+            format!("{}{ends}", dollars(it.mean))
         };
         let recommended = self.cost_per_solved.recommended.as_ref();
         let recommended = recommended.map_or(String::new(), |name| {
@@ -245,7 +258,7 @@ impl ExperimentResult {
     }
 
     fn stage_line(&self) -> Option<String> {
-        let stage = self.stage?;
+        let stage = self.stage.filter(|it| it.of > 1 || !it.can_decide)?;
         let reason = match stage.step {
             Step::Continue => "continues",
             Step::StopForEffect => "stopped because there is a difference",
@@ -286,9 +299,9 @@ fn delivered(part: &DeliverySummary) -> String {
             return format!("Delivery unknown: {name}; only the gateway sees all requests.");
         }
     };
-    let used = part.used.map_or(String::new(), |used| {
-        format!(", used in {used}")
-    });
+    let used = part
+        .used
+        .map_or(String::new(), |used| format!(", used in {used}"));
     format!(
         "{reached}: {name} reached the model in {} of {}{used}.",
         part.delivered,

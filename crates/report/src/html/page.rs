@@ -92,7 +92,10 @@ fn answer(trials: &Trials, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "<p><strong>{}</strong></p>", escape(&result.sentence))?;
         writeln!(out, "<div class=\"wide\"><table><tbody>")?;
         for row in result.rows() {
-            let cells: Vec<String> = row.iter().map(|it| format!("<td>{}</td>", escape(it))).collect();
+            let cells: Vec<String> = row
+                .iter()
+                .map(|it| format!("<td>{}</td>", escape(it)))
+                .collect();
             writeln!(out, "<tr>{}</tr>", cells.concat())?;
         }
         writeln!(out, "</tbody></table></div>\n<ul>")?;

@@ -151,16 +151,12 @@ fn for_difference(spread: &Spread, scope: Scope, level: Level) -> ToDecide {
 
 /// The sample size that shows a margin if nothing varies: units in which another result was not
 /// seen. More trials of the same tasks do not say more about tasks like these.
-fn for_margin(
-    unvaried: Unvaried,
-    sample: &PairSample,
-    level: Level,
-    margins: Margins,
-) -> ToDecide {
+fn for_margin(unvaried: Unvaried, sample: &PairSample, level: Level, margins: Margins) -> ToDecide {
     let level = AnalysisLevels::fixed(level).margin;
     let holds = |units: usize| within(unvaried.interval(units, level), margins, true).is_some();
     let least = |most: u64, units: &dyn Fn(usize) -> usize| {
-        let enough = (1..=most).find(|more| usize::try_from(*more).is_ok_and(|it| holds(units(it))));
+        let enough =
+            (1..=most).find(|more| usize::try_from(*more).is_ok_and(|it| holds(units(it))));
         enough.map_or(Needed::OutOfReach, Needed::More)
     };
     let tasks = sample.paired().tasks();
@@ -383,9 +379,24 @@ mod tests {
             Scores::collect(all).unwrap()
         };
         for (tasks, trials, scope, expected) in [
-            (30, 1, Scope::TasksLikeThese, (Needed::More(29), Needed::OutOfReach)),
-            (8, 3, Scope::ExactlyTheseTasks, (Needed::More(12), Needed::More(5))),
-            (1, 4, Scope::ExactlyTheseTasks, (Needed::More(14), Needed::OutOfReach)),
+            (
+                30,
+                1,
+                Scope::TasksLikeThese,
+                (Needed::More(29), Needed::OutOfReach),
+            ),
+            (
+                8,
+                3,
+                Scope::ExactlyTheseTasks,
+                (Needed::More(12), Needed::More(5)),
+            ),
+            (
+                1,
+                4,
+                Scope::ExactlyTheseTasks,
+                (Needed::More(14), Needed::OutOfReach),
+            ),
         ] {
             let all = arm(tasks, trials);
             let found = to_decide(&sample(&all, &all, scope), Level::P95, margins).unwrap();

@@ -7,7 +7,7 @@ use super::{
     bootstrap::Resampling,
     interval::{Interval, Level},
     paired::{Comparison, Effect, Paired, Significance},
-    sample::{Scores, average},
+    sample::Scores,
     signs,
     within::{Within, welch, within_tasks},
 };
@@ -93,7 +93,7 @@ impl<'a> PairSample<'a> {
                 PairTest::of_trials(within_tasks(one, other, level, self.resampling)?)
             }
         };
-        test.interval = test.interval.or_else(|| self.unvaried_interval(level));
+        test.interval = self.completed(test.interval, level);
         test.significance = test.conclude(level);
         Some(test)
     }
@@ -105,7 +105,7 @@ impl<'a> PairSample<'a> {
             Scope::TasksLikeThese => paired.interval(level, self.resampling),
             Scope::ExactlyTheseTasks => welch(&paired, paired.difference()?, level),
         };
-        interval.or_else(|| self.unvaried_interval(level))
+        self.completed(interval, level)
     }
 
     /// The sample of an experiment, whose size determines the scope.
@@ -130,39 +130,50 @@ impl<'a> PairSample<'a> {
         Paired::new(self.baseline, self.candidate)
     }
 
-    fn unvaried_interval(&self, level: Level) -> Option<Interval> {
-        let sample = self.unvaried()?;
-        Some(sample.interval(sample.units, level))
+    /// An interval also if nothing varied; a difference of shares is never more than 1.
+    fn completed(&self, interval: Option<Interval>, level: Level) -> Option<Interval> {
+        let unvaried = || {
+            let sample = self.unvaried()?;
+            Some(sample.interval(sample.units, level))
+        };
+        let interval = interval.or_else(unvaried)?;
+        let limit = if self.is_share { 1.0 } else { f64::INFINITY };
+        Some(Interval {
+            low: interval.low.max(-limit),
+            high: interval.high.min(limit),
+        })
     }
 
     /// The sample if all values are from 0 to 1 and nothing varied.
     pub(super) fn unvaried(&self) -> Option<Unvaried> {
         let paired = self.paired();
         let tasks: Vec<(&[f64], &[f64])> = paired.trials().collect();
+        let values = || tasks.iter().flat_map(|(one, other)| [*one, *other]);
+        let mut all = values().flatten();
+        if !self.is_share || !all.all(|it| (0.0..=1.0).contains(it)) {
+            return None;
+        }
         let differences = paired.differences();
-        let first = *differences.first()?;
-        let (units, is_flat) = match self.scope {
-            Scope::TasksLikeThese => {
-                let is_flat = differences.iter().all(|it| (it - first).abs() < 1e-12);
-                (tasks.len(), is_flat)
-            }
-            Scope::ExactlyTheseTasks => {
+        let is_flat = |values: &[f64]| values.iter().all(|it| (it - values[0]).abs() < 1e-12);
+        let mean = paired.difference()?;
+        match self.scope {
+            Scope::TasksLikeThese => is_flat(&differences).then(|| Unvaried {
+                units: tasks.len(),
+                mean,
+                down: Unseen::of_unit(1.0 + mean),
+                up: Unseen::of_unit(1.0 - mean),
+            }),
+            Scope::ExactlyTheseTasks => values().all(is_flat).then(|| {
+                let firsts = || tasks.iter().map(|(one, other)| (one[0], other[0]));
                 let pairs = tasks.iter().map(|(one, other)| one.len().min(other.len()));
-                let mut arms = tasks.iter().flat_map(|(one, other)| [one, other]);
-                let is_flat = arms.all(|it| it.iter().all(|value| (value - it[0]).abs() < 1e-12));
-                (pairs.sum(), is_flat)
-            }
-        };
-        let mut values = tasks
-            .iter()
-            .flat_map(|(one, other)| one.iter().chain(*other));
-        let is_bounded = self.is_share && values.all(|it| (0.0..=1.0).contains(it));
-        (is_bounded && is_flat).then(|| Unvaried {
-            units,
-            mean: average(&differences),
-            most: differences.iter().copied().fold(-1.0, f64::max),
-            least: differences.iter().copied().fold(1.0, f64::min),
-        })
+                Unvaried {
+                    units: pairs.sum(),
+                    mean,
+                    down: Unseen::of_arms(firsts().map(|(one, other)| [1.0 - one, other])),
+                    up: Unseen::of_arms(firsts().map(|(one, other)| [one, 1.0 - other])),
+                }
+            }),
+        }
     }
 }
 
@@ -172,18 +183,54 @@ pub(super) struct Unvaried {
     /// The number of units: tasks, or trials of exactly these tasks.
     pub(super) units: usize,
     mean: f64,
+    down: Unseen,
+    up: Unseen,
+}
+
+/// Results that were not seen and would change the difference in one direction.
+#[derive(Clone, Copy, Debug)]
+struct Unseen {
+    /// The change if all results were such ones.
     most: f64,
-    least: f64,
+    /// The number of results of a unit that can be such ones.
+    places: f64,
+}
+
+impl Unseen {
+    /// A unit is one result.
+    fn of_unit(most: f64) -> Unseen {
+        Unseen { most, places: 1.0 }
+    }
+
+    /// Each agent's trials of each task are independent results, which can change by this much.
+    fn of_arms(rooms: impl Iterator<Item = [f64; 2]>) -> Unseen {
+        let rooms: Vec<[f64; 2]> = rooms.collect();
+        let open = rooms.iter().flatten().filter(|it| **it > 0.0);
+        let places = open.clone().count() as f64 / rooms.len() as f64;
+        let widest = open.copied().fold(0.0, f64::max);
+        Unseen {
+            most: widest * places,
+            places,
+        }
+    }
+
+    /// The largest change that n units do not exclude. All results were the usual ones with a
+    /// probability of at least alpha/2 if each of n is so with (alpha/2)^(1/n).
+    fn change(self, units: usize, level: Level) -> f64 {
+        if self.places <= 0.0 {
+            return 0.0;
+        }
+        let results = self.places * units as f64;
+        self.most * (1.0 - (level.alpha() / 2.0).powf(1.0 / results))
+    }
 }
 
 impl Unvaried {
-    /// The interval of the difference if the same was seen in this many units. Another result can
-    /// have a probability of up to 1 - (alpha/2)^(1/n) without having been seen in n units.
+    /// The interval of the difference if the same was seen in this many units.
     pub(super) fn interval(&self, units: usize, level: Level) -> Interval {
-        let unseen = 1.0 - (level.alpha() / 2.0).powf(1.0 / units as f64);
         Interval {
-            low: (self.mean - (1.0 + self.most) * unseen).max(-1.0),
-            high: (self.mean + (1.0 - self.least) * unseen).min(1.0),
+            low: self.mean - self.down.change(units, level),
+            high: self.mean + self.up.change(units, level),
         }
     }
 }
@@ -275,8 +322,12 @@ mod tests {
     fn few_tasks_that_all_changed_are_a_difference_of_these_tasks() {
         let flipped = test(Scope::ExactlyTheseTasks, 4, 3, [0.0, 1.0]);
         assert_eq!(flipped.significance, Significance::Higher);
+        // 24 results that are as seen with a probability of 0.025^(1/24): 2 * 0.8575 - 1.
         let interval = flipped.interval.unwrap();
-        assert!(interval.low > 0.4 && interval.high <= 1.0, "{interval:?}");
+        assert!((interval.low - 0.715).abs() < 1e-3, "{interval:?}");
+        assert!((interval.high - 1.0).abs() < 1e-12, "{interval:?}");
+        let single = test(Scope::ExactlyTheseTasks, 1, 4, [0.0, 1.0]);
+        assert_eq!(single.significance, Significance::Higher);
         let once = test(Scope::ExactlyTheseTasks, 4, 1, [0.0, 1.0]);
         assert_eq!(once.significance, Significance::TooFew);
     }

@@ -1,6 +1,7 @@
 //! The settings of a variant, from `KEY=VALUE` on the command line to an agent of a suite.
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_document::nearest;
 use serde_json::{Value, json};
 
 use crate::error::CliError;
@@ -13,6 +14,19 @@ const TEXT_KEYS: [&str; 6] = [
     "prompt_prefix",
     "prompt_suffix",
     "prompt_template",
+];
+
+/// All keys that are not paths.
+const KEYS: [&str; 9] = [
+    "model",
+    "version",
+    "ref",
+    "prompt_prefix",
+    "prompt_suffix",
+    "prompt_template",
+    "agent",
+    "skill",
+    "mcp",
 ];
 
 /// The directories that paths are relative to.
@@ -32,6 +46,16 @@ impl Places<'_> {
             Err(_) => path,
         }
     }
+
+    /// The same for a path that must exist.
+    fn existing(&self, path: &str) -> Result<Value, Utf8PathBuf> {
+        let place = self.cwd.join(path.trim_start_matches("./"));
+        if place.exists() {
+            Ok(json!(literal(self.in_suite(path).as_str())))
+        } else {
+            Err(place)
+        }
+    }
 }
 
 /// An agent like `base` with another name and these settings.
@@ -49,7 +73,13 @@ pub(super) fn variant(
                 setting: setting.clone(),
             });
         };
-        set(&mut agent, key, value, places);
+        set(&mut agent, key, value, places).map_err(|path| CliError::VariantFile {
+            setting: setting.clone(),
+            path,
+            meant: nearest(key, &KEYS)
+                .filter(|it| *it != key)
+                .map(str::to_owned),
+        })?;
     }
     Ok(agent)
 }
@@ -61,33 +91,34 @@ pub(super) fn remove_files(agent: &mut Value, paths: &[String]) {
     }
 }
 
-fn set(agent: &mut Value, key: &str, value: &str, places: &Places<'_>) {
-    let path = || json!(literal(places.in_suite(value).as_str()));
+/// Sets a key of the agent. The error is the path of a file that does not exist.
+fn set(agent: &mut Value, key: &str, value: &str, places: &Places<'_>) -> Result<(), Utf8PathBuf> {
     match key {
         "agent" => agent["type"] = json!(literal(value)),
-        "skill" => push(&mut agent["skills"], path()),
-        "mcp" => agent["config"]["mcp_config"] = path(),
+        "skill" => push(&mut agent["skills"], places.existing(value)?),
+        "mcp" => agent["config"]["mcp_config"] = places.existing(value)?,
         key if TEXT_KEYS.contains(&key) => agent[key] = json!(literal(value)),
         key => match key.split_once('.') {
             Some(("env", name)) => agent["config"]["env"][name] = json!(literal(value)),
             Some(("config", name)) => agent["config"][name] = scalar(value),
-            _ => agent["files"][key] = file(key, value, places),
+            _ => agent["files"][key] = file(key, value, places)?,
         },
     }
+    Ok(())
 }
 
 /// The source of a file: `git:REF`, `git:REF:PATH`, `text:TEXT`, or a path on this machine. The
 /// suite has the text of a file, so that it does not matter where the file is.
-fn file(path: &str, value: &str, places: &Places<'_>) -> Value {
+fn file(path: &str, value: &str, places: &Places<'_>) -> Result<Value, Utf8PathBuf> {
     if let Some(text) = value.strip_prefix("text:") {
-        return json!({"text": literal(text)});
+        return Ok(json!({"text": literal(text)}));
     }
     match value.strip_prefix("git:") {
-        Some(revision) if revision.contains(':') => json!(literal(value)),
-        Some(revision) => json!(literal(&format!("git:{revision}:{path}"))),
+        Some(revision) if revision.contains(':') => Ok(json!(literal(value))),
+        Some(revision) => Ok(json!(literal(&format!("git:{revision}:{path}")))),
         None => match fs_err::read_to_string(places.cwd.join(value)) {
-            Ok(text) => json!({"text": literal(&text)}),
-            Err(_) => json!(literal(places.in_suite(value).as_str())),
+            Ok(text) => Ok(json!({"text": literal(&text)})),
+            Err(_) => places.existing(value),
         },
     }
 }
@@ -116,10 +147,18 @@ mod tests {
     #[test]
     fn settings_become_keys_of_the_agent() {
         let base = json!({"type": "claude-code"});
-        let places = Places {
-            cwd: "/suite/w".into(),
-            suite: "/suite".into(),
-        };
+        let dir = tempfile::tempdir().unwrap();
+        let suite = Utf8Path::from_path(dir.path()).unwrap();
+        let cwd = suite.join("w");
+        for folder in ["s", "docs"] {
+            fs_err::create_dir_all(cwd.join(folder)).unwrap();
+        }
+        fs_err::write(cwd.join("m.json"), "{}").unwrap();
+        fs_err::write(cwd.join("new.md"), "${x}").unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        let elsewhere = Utf8Path::from_path(elsewhere.path()).unwrap();
+        let places = Places { cwd: &cwd, suite };
+        let outside = format!("skill={elsewhere}");
         for (setting, expected) in [
             ("model=opus", json!({"model": "opus"})),
             ("version=2.1.30", json!({"version": "2.1.30"})),
@@ -128,15 +167,16 @@ mod tests {
             ("prompt_prefix=a=b", json!({"prompt_prefix": "a=b"})),
             ("prompt_suffix=${x}", json!({"prompt_suffix": "$${x}"})),
             ("skill=./s", json!({"skills": ["w/s"]})),
-            ("skill=/x/s", json!({"skills": ["/x/s"]})),
+            (outside.as_str(), json!({"skills": [elsewhere]})),
             ("mcp=m.json", json!({"config": {"mcp_config": "w/m.json"}})),
             ("env.A=1", json!({"config": {"env": {"A": "1"}}})),
             ("config.max_turns=3", json!({"config": {"max_turns": 3}})),
             ("config.effort=high", json!({"config": {"effort": "high"}})),
             (
                 "CLAUDE.md=new.md",
-                json!({"files": {"CLAUDE.md": "w/new.md"}}),
+                json!({"files": {"CLAUDE.md": {"text": "$${x}"}}}),
             ),
+            ("docs=./docs", json!({"files": {"docs": "w/docs"}})),
             (
                 "CLAUDE.md=git:main",
                 json!({"files": {"CLAUDE.md": "git:main:CLAUDE.md"}}),
@@ -169,6 +209,27 @@ mod tests {
         for setting in ["CLAUDE.md", "=x", ""] {
             let made = variant(&json!({}), "b", &[setting.to_owned()], &places);
             assert!(made.is_err(), "{setting}");
+        }
+    }
+
+    #[test]
+    fn missing_file_is_named_with_the_key_that_was_meant() {
+        let places = Places {
+            cwd: "/nowhere".into(),
+            suite: "/nowhere".into(),
+        };
+        for (setting, expected) in [
+            ("CLAUDE.md=new.md", None),
+            ("modle=opus", Some("model")),
+            ("skill=./s", Some("skill")),
+        ] {
+            let made = variant(&json!({}), "b", &[setting.to_owned()], &places);
+            let Err(CliError::VariantFile { meant, path, .. }) = made else {
+                panic!("{setting}");
+            };
+            assert!(path.starts_with("/nowhere"), "{path}");
+            let expected = expected.filter(|it| !setting.starts_with(it));
+            assert_eq!(meant.as_deref(), expected, "{setting}");
         }
     }
 }

@@ -29,7 +29,10 @@ pub(super) fn from_earlier_runs(planned: &PlannedRun) -> Option<String> {
     let trials = trials.map(|trial| (trial.adapter.name(), trial.task.name.as_str()));
     let found = estimate(&earlier, trials)?;
     let from = ui::counted(found.trials, "earlier trial");
-    Some(format!("{}, from {from}", in_words(found, planned.parallel)))
+    Some(format!(
+        "{}, from {from}",
+        in_words(found, planned.parallel)
+    ))
 }
 
 fn in_words(estimate: Estimate, parallel: usize) -> String {

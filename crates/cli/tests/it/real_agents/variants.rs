@@ -68,16 +68,33 @@ fn ab_finds_the_difference(cli: &Cli, file: &str) {
     drop(suite.scripted(&answers));
     let [a, b] = texts.map(|text| format!("{file}=text:{text}"));
     let path = suite.ctx.root().join("suite/proctor.json");
-    let args = ["ab", path.as_str(), "--a", &a, "--b", &b, "--trials", "4", "--parallel", "2"];
+    let args = [
+        "ab",
+        path.as_str(),
+        "--a",
+        &a,
+        "--b",
+        &b,
+        "--trials",
+        "4",
+        "--parallel",
+        "2",
+    ];
     let output = suite.finish(suite.ctx.proctor(args).deadline(PATIENCE));
     output.assert_code(0);
-    assert!(output.stdout.starts_with("b is better: +100 points ["), "{output}");
+    assert!(
+        output.stdout.starts_with("b is better: +100 points ["),
+        "{output}"
+    );
     let digest = |name: &str| {
         let start = format!("Delivered: file {file} of {name} ");
         let mut lines = output.stdout.lines();
         let line = lines.find_map(|it| it.strip_prefix(&start));
         let line = line.unwrap_or_else(|| panic!("{start}: {output}"));
-        assert!(line.ends_with("reached the model in 4 of 4 trials."), "{line}");
+        assert!(
+            line.ends_with("reached the model in 4 of 4 trials."),
+            "{line}"
+        );
         line.split(' ').next().unwrap().to_owned()
     };
     assert_ne!(digest("a"), digest("b"));

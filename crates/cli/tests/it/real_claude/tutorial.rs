@@ -85,7 +85,10 @@ fn tutorial_finds_that_the_new_claude_md_is_better() {
     run(&ctx, folder, validate).assert_code(0);
     let output = run(&ctx, folder, look);
     output.assert_code(0);
-    assert!(output.stdout.starts_with(&text_of("text outline")), "{output}");
+    assert!(
+        output.stdout.starts_with(&text_of("text outline")),
+        "{output}"
+    );
     let answer = run(&ctx, folder, ab);
     answer.assert_code(0);
     for line in text_of("text answer").lines() {
@@ -100,7 +103,10 @@ fn tutorial_finds_that_the_new_claude_md_is_better() {
     };
     assert_ne!(digest("a"), digest("b"));
     let page = answer.stdout.lines().last().unwrap();
-    assert!(Utf8Path::new(page.strip_prefix("page: ").unwrap()).is_file(), "{answer}");
+    assert!(
+        Utf8Path::new(page.strip_prefix("page: ").unwrap()).is_file(),
+        "{answer}"
+    );
     // Everything is done: a resume repeats the answer.
     let resumed = run(&ctx, folder, resume);
     resumed.assert_code(0);
@@ -109,6 +115,9 @@ fn tutorial_finds_that_the_new_claude_md_is_better() {
     fs::write(folder.join("CLAUDE.md"), "Something else.\n").unwrap();
     let refused = run(&ctx, folder, resume);
     refused.assert_code(2);
-    assert!(refused.stderr.contains("/files/CLAUDE.md/sha256"), "{refused}");
+    assert!(
+        refused.stderr.contains("/files/CLAUDE.md/sha256"),
+        "{refused}"
+    );
     ctx.assert_nothing_left("");
 }

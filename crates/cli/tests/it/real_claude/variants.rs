@@ -158,7 +158,14 @@ fn ab(ctx: &TestContext, answers: &Value, more: &[&str]) -> Output {
     fs_err::write(folder.join("case.json"), case.to_string()).unwrap();
     let script = json!({"answers": answers}).to_string();
     fs_err::write(folder.join("answers.json"), script).unwrap();
-    let own = ["ab", "case.json", "--agent", "claude-code", "--model-script", "answers.json"];
+    let own = [
+        "ab",
+        "case.json",
+        "--agent",
+        "claude-code",
+        "--model-script",
+        "answers.json",
+    ];
     let program = ctx.proctor(own.into_iter().chain(more.iter().copied()));
     let program = program.current_dir(&folder);
     program.deadline(std::time::Duration::from_mins(8)).run()
@@ -195,17 +202,28 @@ fn skill_of_one_variant_is_delivered_and_fires() {
         "---\nname: convention\ndescription: {description}\n---\n\nThe body of the skill has these words.\n"
     );
     fs_err::write(skill.join("SKILL.md"), text).unwrap();
-    let call = json!({"content": [{"tool_use": {"name": "Skill", "input": {"skill": "convention"}}}]});
+    let call =
+        json!({"content": [{"tool_use": {"name": "Skill", "input": {"skill": "convention"}}}]});
     let mut answers = json!([{"when": description, "message": call}]);
     let more = writes(description, "two\n");
     let answers_list = answers.as_array_mut().unwrap();
     answers_list.extend(more.as_array().unwrap().clone());
     answers_list.push(json!({"message": {"content": [{"text": "done"}]}}));
-    let output = ab(&ctx, &answers, &["--b", "skill=./skills/convention", "--trials", "1"]);
+    let output = ab(
+        &ctx,
+        &answers,
+        &["--b", "skill=./skills/convention", "--trials", "1"],
+    );
     // One trial of one task decides nothing.
     output.assert_code(4);
     let line = "Delivered: skill convention of b ";
     let line = output.stdout.lines().find(|it| it.starts_with(line));
-    assert!(line.is_some_and(|it| it.ends_with("used in 1.")), "{output}");
-    assert!(output.stdout.contains("Passed only by b: task."), "{output}");
+    assert!(
+        line.is_some_and(|it| it.ends_with("used in 1.")),
+        "{output}"
+    );
+    assert!(
+        output.stdout.contains("Passed only by b: task."),
+        "{output}"
+    );
 }
