@@ -218,9 +218,13 @@ fn every_yaml_example_fits_the_published_schema() {
 /// A suite of the docs, beside the files that it names.
 fn check_suite(context: &TestContext, folder: &Utf8Path, block: &Block) {
     std::fs::create_dir_all(folder.join("cases")).unwrap();
-    let case = "name: example\ndescription: An example of the docs.\nrepo: ../repo\nagent: {type: claude-code, config: {prompt: x}}\nevaluators: [git-diff]\n";
+    // Variants name a file on the branch `main`.
+    context.repo().commit("context", &[("CLAUDE.md", block.text.as_str())]);
+    context.repo().git(["branch", "-M", "main"]);
+    let repo = context.repo().path();
+    let case = format!("name: example\ndescription: An example of the docs.\nrepo: {repo}\nagent: {{type: claude-code, config: {{prompt: x}}}}\nevaluators: [git-diff]\n");
     for (name, text) in [
-        ("cases/one.yaml", case),
+        ("cases/one.yaml", case.as_str()),
         ("prices.json", "{\"prices\": []}"),
         ("answers.yaml", "answers: []"),
         ("suite.yaml", block.text.as_str()),

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::{suites::json_of, support::context};
 
-/// An agent that succeeds if RULES.md wants it to, and counts its starts.
-const AGENT: &str = "echo start >> \"$STARTS\"; if grep -q good RULES.md; then touch ok; fi";
+/// An agent that succeeds if RULES.md wants it to, and writes a line into `{starts}`.
+const AGENT: &str = "echo start >> {starts}; if grep -q good RULES.md; then touch ok; fi";
 
 /// Writes test cases of these names and a suite with one agent that runs `command`.
 fn suite(context: &TestContext, tasks: &[&str], command: &str, more: &Value) -> Utf8PathBuf {
@@ -24,12 +24,11 @@ fn suite(context: &TestContext, tasks: &[&str], command: &str, more: &Value) -> 
         });
         fs_err::write(folder.join(format!("cases/{name}.json")), case.to_string()).unwrap();
     }
+    // As a variable, the file would be part of the agent's definition.
     let starts = context.root().join("starts");
+    let command = command.replace("{starts}", starts.as_str());
     let mut suite = json!({
-        "agents": [{"type": "command", "config": {
-            "command": ["sh", "-c", command],
-            "env": {"STARTS": starts},
-        }}],
+        "agents": [{"type": "command", "config": {"command": ["sh", "-c", command]}}],
         "tasks": [{"testcase": "cases/*.json"}],
         "parallel": 2,
     });
@@ -204,7 +203,7 @@ fn adaptive_trials_go_to_the_task_with_varying_results() {
     let context = context();
     // Only the task `luck` varies: its trials pass in turn.
     let command = "if grep -q luck \"$PROCTOR_PROMPT_FILE\"; then \
-                   echo start >> \"$STARTS\"; n=$(wc -l < \"$STARTS\"); \
+                   echo start >> {starts}; n=$(wc -l < {starts}); \
                    if [ $((n / 2 % 2)) -eq 0 ]; then touch ok; fi; else touch ok; fi";
     let tasks = ["luck", "one", "two"];
     let path = suite(&context, &tasks, command, &json!({"parallel": 1}));
