@@ -7,6 +7,7 @@ mod keep_workspace;
 mod logs;
 mod models;
 mod reports;
+mod searches;
 mod usage;
 
 use camino::Utf8PathBuf;
@@ -25,6 +26,7 @@ pub use models::{GatewayArgs, MissArg, ModelArgs, PricesArgs, RuleArgs};
 pub use reports::{
     BaselineArgs, BaselineCommand, BasisArgs, CompareArgs, CompareFormat, ReportArgs, ReportFormat,
 };
+pub use searches::{AblateArgs, BisectArgs, PartArg, TrendArgs};
 pub use usage::{message, parse_from};
 
 /// Run coding agents on tasks, observe them and judge their work.
@@ -53,6 +55,12 @@ pub enum Command {
     Ab(Box<AbArgs>),
     /// Run the experiment of a suite: are the candidates better than the baseline?
     Experiment(Box<ExperimentArgs>),
+    /// Find out which parts of a file, skills or servers help: remove each of them
+    Ablate(Box<AblateArgs>),
+    /// Find the version since which fewer trials pass
+    Bisect(Box<BisectArgs>),
+    /// Watch the scores of nightly runs, with an alarm if they drop
+    Trend(TrendArgs),
     /// Judge existing work in a directory, without changing it
     Eval(EvalArgs),
     /// Check test cases and suites without running anything
@@ -248,6 +256,9 @@ pub struct PlanArgs {
     /// Seed for the order of the trials
     #[arg(long, value_name = "N", value_parser = whole_number)]
     pub seed: Option<u64>,
+    /// Label of the run, to select it later: `proctor trend --label`; repeatable
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label, conflicts_with = "resume")]
+    pub labels: Vec<(String, String)>,
     /// Number of retries of a trial after an infrastructure failure
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub retry_infra: u32,
@@ -273,6 +284,14 @@ pub enum SandboxArg {
     Local,
     /// In containers
     Docker,
+}
+
+/// A label of a run.
+fn label(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('=');
+    let parts = parts.filter(|(key, value)| !key.is_empty() && !value.is_empty());
+    let label = parts.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    label.ok_or_else(|| "expected KEY=VALUE, such as nightly=main".to_owned())
 }
 
 /// The names of networks.

@@ -15,7 +15,7 @@ use proctor_harness::{
 };
 use proctor_record::record::TrialStatus;
 use proctor_report as report;
-use proctor_sandbox::docker::EngineError;
+use proctor_sandbox::{docker::EngineError, git::GitError, packages::PackageError};
 use serde::Serialize;
 
 /// Exit codes.
@@ -47,6 +47,18 @@ impl Exit {
             Exit::Infrastructure => 3,
             Exit::Undecided | Exit::Claimed => 4,
             Exit::Interrupted => 130,
+        }
+    }
+}
+
+impl Exit {
+    /// The exit of an answer with its own code: 0, 1, 3 or 4.
+    pub fn of_answer(code: u8) -> Exit {
+        match code {
+            0 => Exit::Success,
+            1 => Exit::Failed,
+            3 => Exit::Infrastructure,
+            _ => Exit::Undecided,
         }
     }
 }
@@ -140,6 +152,20 @@ pub enum CliError {
         /// The suite.
         suite: Utf8PathBuf,
     },
+    /// Input that a command cannot use.
+    #[error("{message}")]
+    Input {
+        /// The reason.
+        message: String,
+        /// A suggestion for the user.
+        hint: String,
+    },
+    /// The versions of a CLI are not known.
+    #[error(transparent)]
+    Package(#[from] PackageError),
+    /// A git command failed.
+    #[error(transparent)]
+    Git(#[from] GitError),
     /// The trials of an experiment cannot be analysed.
     #[error(transparent)]
     NoResult(#[from] NoResult),
@@ -376,6 +402,14 @@ pub enum CliError {
 }
 
 impl CliError {
+    /// Input that a command cannot use, with a suggestion.
+    pub fn input(message: impl Into<String>, hint: impl Into<String>) -> CliError {
+        CliError::Input {
+            message: message.into(),
+            hint: hint.into(),
+        }
+    }
+
     /// A suggestion for the user.
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -389,6 +423,10 @@ impl CliError {
             CliError::NoBaseImage { shipped, .. } => Some(format!(
                 "use an available image: proctor image build {shipped} --arg BASE=IMAGE"
             )),
+            CliError::Input { hint, .. } => Some(hint.clone()),
+            CliError::Package(_) => {
+                Some("list the versions in a file, oldest first, and pass it with --versions".to_owned())
+            }
             CliError::DirectoryExists { .. } => Some("choose another name".to_owned()),
             CliError::FailedStart(failed) => failed.hint.clone(),
             CliError::Exists { .. } => Some("use --force to overwrite it".to_owned()),
@@ -459,6 +497,7 @@ impl CliError {
             CliError::Gateway(GatewayError::Listen { .. }) => Some("choose another address with --listen".to_owned()),
             CliError::LiteLlm { .. } => Some("remove it, or use Proctor's own gateway (`kind: proctor`)".to_owned()),
             CliError::Clean(_)
+            | CliError::Git(_)
             | CliError::Spec(_)
             | CliError::SameName(_)
             | CliError::NeedsCluster { .. }
@@ -498,6 +537,7 @@ impl CliError {
             | CliError::Spec(SpecError::Run(RunError::Sandbox(_) | RunError::Gateway(_)))
             | CliError::Rescore(RescoreError::Run(_))
             | CliError::NoResult(_)
+            | CliError::Package(_)
             | CliError::NoBaseImage { .. }
             | CliError::Gateway(GatewayError::Listen { .. } | GatewayError::Thread { .. }) => {
                 Exit::Infrastructure

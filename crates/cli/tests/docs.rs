@@ -219,10 +219,14 @@ fn every_yaml_example_fits_the_published_schema() {
 fn check_suite(context: &TestContext, folder: &Utf8Path, block: &Block) {
     std::fs::create_dir_all(folder.join("cases")).unwrap();
     // Variants name a file on the branch `main`.
-    context.repo().commit("context", &[("CLAUDE.md", block.text.as_str())]);
+    context
+        .repo()
+        .commit("context", &[("CLAUDE.md", block.text.as_str())]);
     context.repo().git(["branch", "-M", "main"]);
     let repo = context.repo().path();
-    let case = format!("name: example\ndescription: An example of the docs.\nrepo: {repo}\nagent: {{type: claude-code, config: {{prompt: x}}}}\nevaluators: [git-diff]\n");
+    let case = format!(
+        "name: example\ndescription: An example of the docs.\nrepo: {repo}\nagent: {{type: claude-code, config: {{prompt: x}}}}\nevaluators: [git-diff]\n"
+    );
     for (name, text) in [
         ("cases/one.yaml", case.as_str()),
         ("prices.json", "{\"prices\": []}"),
@@ -257,7 +261,7 @@ fn copy_examples(context: &TestContext, name: &str) {
     copy.run().assert_code(0);
 }
 
-/// Asserts that an output has every line of a block of the README, which may leave out the last columns. Columns are as
+/// Asserts that an output has every line of a block of a page, which may leave out the last columns. Columns are as
 /// wide as their widest cell, which may be a time.
 #[track_caller]
 fn assert_shows(output: &Output, page: &[Block], name: &str) {
@@ -266,7 +270,7 @@ fn assert_shows(output: &Output, page: &[Block], name: &str) {
     for line in block.unwrap().text.lines() {
         let found = output.stdout.lines();
         let is_shown = found.map(words).any(|it| it.starts_with(&words(line)));
-        assert!(is_shown, "the README shows {line:?}, not in\n{output}");
+        assert!(is_shown, "the page shows {line:?}, not in\n{output}");
     }
 }
 
@@ -287,6 +291,21 @@ fn quickstart_prints_the_figures_of_the_readme() {
         .proctor(["report", ".proctor/quickstart/latest"])
         .run();
     assert_shows(leaderboard.assert_code(0), &page, "quickstart-report");
+}
+
+/// Runs the first commands of the pages on ablation, bisection and trend. The pages show the start of each line.
+#[test]
+fn examples_of_ablation_bisection_and_trend_give_the_shown_answers() {
+    let context = TestContext::new(env!("CARGO_BIN_EXE_proctor"));
+    copy_examples(&context, "causes");
+    for (name, code) in [("ablation", 1), ("bisection", 1), ("trend", 4)] {
+        let page = blocks(&root().join(format!("docs/{name}.md")));
+        let commands = page.iter().find(|block| block.info == ["sh"]).unwrap();
+        let commands = commands.text.lines().filter_map(proctor_words);
+        let outputs = commands.map(|words| context.proctor(words).run());
+        let last = outputs.last().unwrap();
+        assert_shows(last.assert_code(code), &page, name);
+    }
 }
 
 /// The judge and the evaluation that `docs/judges.md` shows.

@@ -4,7 +4,7 @@ use proctor_testkit::layers;
 
 const ORDER: &[&str] = &[
     "span", "fault", "snippet", "error", "size", "suggest", "node", "scalar", "de", "format",
-    "toml", "yaml", "parse",
+    "toml", "yaml", "parse", "markdown",
 ];
 
 #[test]

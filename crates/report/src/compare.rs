@@ -248,30 +248,37 @@ pub(crate) fn notes(baseline: Side, candidate: Side) -> Vec<String> {
     }
     task_notes(baseline, candidate, &mut notes);
     for side in [baseline, candidate] {
-        let own = side
-            .trials
-            .trials
-            .iter()
-            .filter(|it| it.agent == side.agent);
-        let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
-        for trial in own.clone().filter(|it| it.score.is_none()) {
-            *reasons.entry(trial.exclusion()).or_default() += 1;
-        }
-        if !reasons.is_empty() {
-            let excluded: usize = reasons.values().sum();
-            let reasons: Vec<String> = reasons
-                .iter()
-                .map(|(reason, count)| format!("{count} {reason}"))
-                .collect();
-            notes.push(format!(
-                "{}: {excluded} of {} excluded ({})",
-                label(side),
-                counted(own.count(), "trial"),
-                reasons.join(", ")
-            ));
-        }
+        let name = label(side);
+        notes.extend(about_excluded(&name, side.trials, |agent| {
+            agent == side.agent
+        }));
     }
     notes
+}
+
+/// The number of excluded trials of some agents, with the reasons; `None` without any.
+pub(crate) fn about_excluded(
+    name: &str,
+    trials: &Trials,
+    is_own: impl Fn(usize) -> bool,
+) -> Option<String> {
+    let own: Vec<&Trial> = trials.trials.iter().filter(|it| is_own(it.agent)).collect();
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for trial in own.iter().filter(|it| it.score.is_none()) {
+        *reasons.entry(trial.exclusion()).or_default() += 1;
+    }
+    let excluded: usize = reasons.values().sum();
+    let reasons: Vec<String> = reasons
+        .iter()
+        .map(|(reason, count)| format!("{count} {reason}"))
+        .collect();
+    (excluded > 0).then(|| {
+        format!(
+            "{name}: {excluded} of {} excluded ({})",
+            counted(own.len(), "trial"),
+            reasons.join(", ")
+        )
+    })
 }
 
 /// Tasks that both tried and that are not known to be the same.

@@ -28,6 +28,7 @@ mod read;
 mod results;
 pub mod stats;
 mod text;
+mod trend;
 mod trials;
 mod versus;
 mod youbencha;
@@ -53,6 +54,7 @@ pub use model::{
 pub use read::{NoTrials, read};
 pub use results::{NoResults, results_markdown, results_text};
 pub use text::text;
+pub use trend::{AgentTrend, Night, TREND_VERSION, TrendReport, TrendState, trends};
 pub use trials::{
     AgentRow, Component, RegisteredPlan, RowSource, RunRow, TaskRow, Trial, Trials, components_of,
     score_of,

@@ -15,6 +15,7 @@ const ORDER: &[&str] = &[
     "figures",
     "gate",
     "experiment",
+    "trend",
     "markup",
     "text",
     "read",

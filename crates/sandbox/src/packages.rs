@@ -3,6 +3,7 @@
 //! image.
 
 mod python;
+mod versions;
 
 use std::{
     fmt::{self, Write as _},
@@ -20,7 +21,7 @@ use proctor_record::{
 };
 use tempfile::TempDir;
 
-pub use self::python::PythonVersion;
+pub use self::{python::PythonVersion, versions::versions};
 use crate::host::Host;
 
 /// The mount point of installed packages in containers.

@@ -88,7 +88,7 @@ impl DecisionArgs {
     }
 }
 
-fn margin(text: &str) -> Result<f64, String> {
+pub(super) fn margin(text: &str) -> Result<f64, String> {
     let margin = text.parse().ok();
     let margin = margin.filter(|margin| *margin > 0.0 && *margin < 1.0);
     margin.ok_or_else(|| "expected a number between 0 and 1, such as 0.05".to_owned())

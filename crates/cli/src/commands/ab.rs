@@ -9,10 +9,11 @@ use proctor_record::record;
 use proctor_sandbox::host::Host;
 use serde_json::{Map, Value, json};
 
-use self::variant::{Places, literal, remove_files, variant};
+pub(super) use self::variant::{Places, literal, place_of};
+use self::variant::{remove_files, variant};
 use super::experiment;
 use crate::{
-    args::{AbArgs, DecisionArgs},
+    args::{AbArgs, DecisionArgs, RunArgs},
     error::{CliError, Exit},
     host,
 };
@@ -29,47 +30,33 @@ pub fn ab(args: &AbArgs) -> Result<Exit, CliError> {
     if args.a.is_empty() && args.b.is_empty() && args.without.is_empty() {
         return Err(CliError::NothingToCompare);
     }
-    let document = suite(args, &host)?;
+    let base = base_suite(args, &host)?;
     let decision = DecisionArgs {
-        chooses_trials: args.run.options.trials.is_none() && !document.1.contains_key("trials"),
+        chooses_trials: args.run.options.trials.is_none() && !base.document.contains_key("trials"),
         ..args.decision.clone()
     };
-    let file = SuiteFile::of_document(&document.0, document.1);
-    let file = file.map_err(|error| CliError::Config(vec![error]))?;
+    let file = suite(base, args, &host)?;
     experiment::run_file(file, &[], &args.run, &decision)
 }
 
-/// The suite of the experiment, with the file that it is from. It is kept with the results, so that
-/// the run can be resumed.
-fn suite(args: &AbArgs, host: &Host) -> Result<(Utf8PathBuf, Map<String, Value>), CliError> {
-    let given: Vec<&Utf8PathBuf> = args.run.paths.iter().chain(&args.run.config).collect();
-    let own = match given.as_slice() {
-        [] if args.prompt.is_none() => super::default_suite(host),
-        [path] => Some((*path).clone()),
-        _ => None,
-    };
-    let own = own.and_then(|path| Some((SuiteFile::open(&host.cwd.join(&path))?, path)));
-    let (path, mut document) = match own {
-        Some((file, path)) => {
-            let document = file.document();
-            (
-                host.cwd.join(path),
-                document.map_err(|error| CliError::Config(vec![error]))?,
-            )
-        }
-        None => {
-            let own = [
-                ("tasks".to_owned(), tasks(args, &given, host)?),
-                ("results".to_owned(), json!({"dir": record::PROJECT_DIR})),
-            ];
-            (COMMAND_LINE.into(), Map::from_iter(own))
-        }
-    };
-    let base = base(&document, &args.run.options.agent)?;
-    if path == COMMAND_LINE && has_key(&base, host) {
-        document.insert("gateway".to_owned(), json!({}));
-    }
-    document.remove("orchestrators");
+/// The suite whose agent is varied, or one with the task of `--prompt`.
+fn base_suite(args: &AbArgs, host: &Host) -> Result<BaseSuite, CliError> {
+    let task = args.prompt.as_ref().zip(args.check.as_ref());
+    let task = task.map(|(prompt, check)| {
+        json!({
+            "name": "prompt",
+            "repo": literal(host.cwd.as_str()),
+            "tag": "HEAD",
+            "prompt": literal(prompt),
+            "test_cmd": literal(check),
+            "time_limit_minutes": MINUTES,
+        })
+    });
+    BaseSuite::read(&args.run, task, host)
+}
+
+/// The suite of the experiment. It is kept with the results, so that the run can be resumed.
+fn suite(mut base: BaseSuite, args: &AbArgs, host: &Host) -> Result<SuiteFile, CliError> {
     let [name_a, name_b] = args.names.as_slice() else {
         unreachable!("clap takes two names");
     };
@@ -77,20 +64,99 @@ fn suite(args: &AbArgs, host: &Host) -> Result<(Utf8PathBuf, Map<String, Value>)
         let name = name_a.clone();
         return Err(CliError::SameNames { name });
     }
-    let places = Places {
-        cwd: &host.cwd,
-        suite: path
-            .parent()
-            .filter(|it| !it.as_str().is_empty())
-            .unwrap_or(&host.cwd),
-    };
-    let a = variant(&base, name_a, &args.a, &places)?;
-    let mut b = variant(&base, name_b, &args.b, &places)?;
+    let places = base.places(host);
+    let a = variant(&base.agent, name_a, &args.a, &places)?;
+    let mut b = variant(&base.agent, name_b, &args.b, &places)?;
     remove_files(&mut b, &args.without);
-    document.insert("agents".to_owned(), json!([a, b]));
-    let experiment = document.entry("experiment").or_insert_with(|| json!({}));
-    experiment["baseline"] = json!(name_a);
-    Ok((path, document))
+    let experiment = base.document.entry("experiment");
+    experiment.or_insert_with(|| json!({}))["baseline"] = json!(name_a);
+    base.with_agents(json!([a, b]))
+}
+
+/// The suite of the command line, whose agents are replaced by variants of one of them.
+pub(super) struct BaseSuite {
+    path: Utf8PathBuf,
+    pub(super) document: Map<String, Value>,
+    /// The agent that the variants are made from.
+    pub(super) agent: Value,
+}
+
+impl BaseSuite {
+    /// Reads the suite, or makes one of the given tasks. `task` takes the place of paths.
+    pub(super) fn read(
+        run: &RunArgs,
+        task: Option<Value>,
+        host: &Host,
+    ) -> Result<BaseSuite, CliError> {
+        let given: Vec<&Utf8PathBuf> = run.paths.iter().chain(&run.config).collect();
+        let own = match given.as_slice() {
+            [] if task.is_none() => super::default_suite(host),
+            [path] => Some((*path).clone()),
+            _ => None,
+        };
+        let own = own.and_then(|path| Some((SuiteFile::open(&host.cwd.join(&path))?, path)));
+        let (path, mut document) = if let Some((file, path)) = own {
+            let document = file.document();
+            (
+                host.cwd.join(path),
+                document.map_err(|error| CliError::Config(vec![error]))?,
+            )
+        } else {
+            let tasks = match task {
+                Some(task) => json!([task]),
+                None => tasks(&given, host)?,
+            };
+            let own = [
+                ("tasks".to_owned(), tasks),
+                ("results".to_owned(), json!({"dir": record::PROJECT_DIR})),
+            ];
+            (COMMAND_LINE.into(), Map::from_iter(own))
+        };
+        let agent = base(&document, &run.options.agent)?;
+        if path == COMMAND_LINE && has_key(&agent, host) {
+            document.insert("gateway".to_owned(), json!({}));
+        }
+        document.remove("orchestrators");
+        Ok(BaseSuite {
+            path,
+            document,
+            agent,
+        })
+    }
+
+    /// The directories that paths are relative to.
+    pub(super) fn places<'a>(&'a self, host: &'a Host) -> Places<'a> {
+        let folder = self.path.parent();
+        Places {
+            cwd: &host.cwd,
+            suite: folder
+                .filter(|it| !it.as_str().is_empty())
+                .unwrap_or(&host.cwd),
+        }
+    }
+
+    /// The suite with these agents.
+    pub(super) fn with_agents(mut self, agents: Value) -> Result<SuiteFile, CliError> {
+        self.document.insert("agents".to_owned(), agents);
+        SuiteFile::of_document(&self.path, self.document)
+            .map_err(|error| CliError::Config(vec![error]))
+    }
+
+    /// The suite with these variants of the agent, which may differ in one key only.
+    pub(super) fn with_variants(
+        mut self,
+        variants: Vec<Value>,
+        key: &str,
+    ) -> Result<SuiteFile, CliError> {
+        if self.agent.get("variants").is_some() {
+            return Err(CliError::SeveralAgents);
+        }
+        self.document.remove("experiment");
+        self.document.insert("vary".to_owned(), json!([key]));
+        let mut agent = self.agent.clone();
+        agent["variants"] = variants.into();
+        self.with_agents(json!([agent]))
+    }
 }
 
 /// Whether the gateway can send the agent's requests to its provider. Only the gateway sees all
@@ -107,17 +173,7 @@ fn has_key(agent: &Value, host: &Host) -> bool {
 }
 
 /// The entries of `tasks`.
-fn tasks(args: &AbArgs, given: &[&Utf8PathBuf], host: &Host) -> Result<Value, CliError> {
-    if let (Some(prompt), Some(check)) = (&args.prompt, &args.check) {
-        return Ok(json!([{
-            "name": "prompt",
-            "repo": literal(host.cwd.as_str()),
-            "tag": "HEAD",
-            "prompt": literal(prompt),
-            "test_cmd": literal(check),
-            "time_limit_minutes": MINUTES,
-        }]));
-    }
+fn tasks(given: &[&Utf8PathBuf], host: &Host) -> Result<Value, CliError> {
     if given.is_empty() {
         return Err(CliError::NothingToRun);
     }

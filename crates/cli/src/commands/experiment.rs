@@ -2,7 +2,7 @@
 
 mod estimate;
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, ops::ControlFlow};
 
 use camino::Utf8PathBuf;
 use proctor_harness::{
@@ -10,7 +10,7 @@ use proctor_harness::{
     plan::ExperimentPlan,
     run::{RunSummary, experiment::NoResult},
 };
-use proctor_record::record::{Event, TrialStatus};
+use proctor_record::record::Event;
 use proctor_report::{
     self as report, Basis, Report,
     experiment::{ExperimentResult, results_of},
@@ -23,7 +23,6 @@ use super::{
     planning::{self, PlannedRun},
     report::write_page,
     run,
-    validate::is_accepted,
 };
 use crate::{
     args::{DecisionArgs, ExperimentArgs, RunArgs},
@@ -70,25 +69,15 @@ pub(super) fn run_planned(planned: &PlannedRun, args: &RunArgs) -> Result<Exit, 
     };
     let earlier = estimate::from_earlier_runs(planned);
     let outline = outline(plan, planned, earlier.as_deref());
-    if args.options.dry_run {
-        ui::print(&outline)?;
-        return run::dry_run(&planned.plan);
-    }
-    planned.show_notes();
-    // An agent that cannot start must not cost the trials of the other one.
-    if !is_accepted(&planned.plan.trials, &planned.execution, &planned.host)? {
-        return Ok(Exit::Usage);
-    }
-    ui::note(outline.trim_end());
     let first = FirstTrials::new(planned);
     let note_of = |event: &Event| match earlier {
         Some(_) => None,
         None => first.note(event),
     };
-    let summary = run::execute(planned, args, &note_of)?;
-    if !summary.failed_starts.is_empty() || summary.status == TrialStatus::Interrupted {
-        return run::print_result(&summary, planned, args);
-    }
+    let summary = match run::run_with_outline(planned, args, &outline, &note_of)? {
+        ControlFlow::Continue(summary) => summary,
+        ControlFlow::Break(exit) => return Ok(exit),
+    };
     let trials = report::read(std::slice::from_ref(&summary.run_dir))?;
     let results = results_of(&trials).transpose();
     let results = results.map_err(NoResult::Experiment)?.unwrap_or_default();

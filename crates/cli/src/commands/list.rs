@@ -172,8 +172,20 @@ fn list_runs(args: &ListRunsArgs, as_json: bool) -> Result<Exit, CliError> {
     ];
     let mut rows = vec![head.map(str::to_owned)];
     rows.extend(found.iter().map(|run| row(run, &host.cwd)));
-    ui::print(&ui::table(&rows, 4))?;
+    let table = ui::table(&rows, 4);
+    let labels = found.iter().map(|run| labels(run));
+    let labels = std::iter::once(String::new()).chain(labels);
+    let lines = table.lines().zip(labels);
+    let lines = lines.map(|(line, labels)| format!("{line}{labels}\n"));
+    ui::print(&lines.collect::<String>())?;
     Ok(Exit::Success)
+}
+
+/// The labels of a run, after its row.
+fn labels(run: &RunListing) -> String {
+    let labels = run.labels.iter();
+    let labels = labels.map(|(key, value)| format!("  {key}={value}"));
+    ui::tame(&labels.collect::<String>())
 }
 
 fn row(run: &RunListing, cwd: &Utf8Path) -> [String; 9] {

@@ -1,7 +1,9 @@
 //! The commands, one file each.
 
 pub mod ab;
+pub mod ablate;
 pub mod baseline;
+pub mod bisect;
 pub mod clean;
 pub mod compare;
 pub mod completions;
@@ -31,11 +33,13 @@ pub mod sdk_server;
 pub mod status;
 pub mod suggest_testcase;
 pub mod task;
+pub mod trend;
 pub mod trial;
 pub mod validate;
 pub mod watch;
 
 use self::inputs::{default_suite, files, load, load_folders, notes, settings, wanted_progress};
 use self::runs::{
-    all_runs, find_run, named_runs, one_run, places, results_places, run_in, runs_dir,
+    all_runs, find_run, named_runs, one_run, places, project_dir, results_places, run_in, runs_dir,
+    sort_by_start,
 };

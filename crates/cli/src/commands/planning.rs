@@ -1,6 +1,8 @@
 //! Plans a run from the paths and options of `proctor run`. Test cases, suites and task directories
 //! take the same options.
 
+use std::collections::BTreeMap;
+
 use camino::Utf8PathBuf;
 use proctor_agents::ADAPTERS;
 use proctor_harness::{
@@ -16,7 +18,7 @@ use proctor_sandbox::{SandboxKind, host::Host};
 
 use super::models;
 use crate::{
-    args::{DecisionArgs, RunArgs, SandboxArg},
+    args::{DecisionArgs, PlanArgs, RunArgs, SandboxArg},
     error::CliError,
     ui,
 };
@@ -109,6 +111,29 @@ fn enough_trials(tasks: usize) -> u32 {
         .unwrap_or(MOST_TRIALS)
 }
 
+/// Plans variants of one agent. They all take part.
+pub fn variants(
+    file: SuiteFile,
+    args: &RunArgs,
+    host: &Host,
+    settings: &Settings,
+) -> Result<PlannedRun, CliError> {
+    let suite = resolve_suite(file, &host.env, settings).map_err(CliError::Config)?;
+    plan_suite(suite, &[], args, (host, settings))
+}
+
+/// Plans variants of one agent, with a number of trials that depends on the number of tasks.
+pub fn rounds(
+    file: SuiteFile,
+    args: &RunArgs,
+    (host, settings): (&Host, &Settings),
+    trials: impl Fn(usize) -> u32,
+) -> Result<PlannedRun, CliError> {
+    let mut suite = resolve_suite(file, &host.env, settings).map_err(CliError::Config)?;
+    suite.trials = trials(suite.tasks.len());
+    plan_suite(suite, &[], args, (host, settings))
+}
+
 /// Plans the tasks in directories with the agents of the command line.
 pub fn folders(
     paths: &[Utf8PathBuf],
@@ -158,7 +183,8 @@ fn plan_suite(
         return Err(CliError::LiteLlm { why });
     }
     let seed = options.seed.unwrap_or(0);
-    let plan = RunPlan::make(&suite, &host, seed).map_err(CliError::Config)?;
+    let mut plan = RunPlan::make(&suite, &host, seed).map_err(CliError::Config)?;
+    plan.labels = labels(options)?;
     Ok(PlannedRun {
         log_level: settings.log_level,
         notes: super::notes(&suite),
@@ -198,15 +224,31 @@ pub fn cases(
     }
     let plans = select(plans, &options.task, &options.category)?;
     let trials = options.trials.unwrap_or(1);
+    let mut plan = RunPlan::of_cases(plans, trials, options.seed, &execution, host)?;
+    plan.labels = labels(options)?;
     Ok(PlannedRun {
         log_level: settings.log_level,
-        plan: RunPlan::of_cases(plans, trials, options.seed, &execution, host)?,
+        plan,
         host: host.clone(),
         execution,
         results_dir: super::runs_dir(host, settings),
         parallel: options.parallel.map_or(1, usize::from),
         notes: Vec::new(),
     })
+}
+
+/// The labels of the run, each key once.
+fn labels(options: &PlanArgs) -> Result<BTreeMap<String, String>, CliError> {
+    let mut labels = BTreeMap::new();
+    for (key, value) in &options.labels {
+        if labels.insert(key.clone(), value.clone()).is_some() {
+            return Err(CliError::input(
+                format!("--label {key} is given twice"),
+                "use another key for the second value",
+            ));
+        }
+    }
+    Ok(labels)
 }
 
 /// Keep the test cases that the command line names.

@@ -1,6 +1,6 @@
 //! `proctor run`: plans what the paths name, runs it and reports it.
 
-use std::sync::Arc;
+use std::{ops::ControlFlow, sync::Arc};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
@@ -10,13 +10,14 @@ use proctor_harness::{
     run::{OnChange, RunSummary, Runner, control::Control},
     task::find,
 };
-use proctor_record::record::Event;
+use proctor_record::record::{Event, TrialStatus};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     experiment,
     interrupt::Interrupts,
     planning::{self, PlannedRun},
+    validate::is_accepted,
 };
 use crate::{
     args::{ProgressStyle, RunArgs},
@@ -70,6 +71,32 @@ pub(super) fn run_planned(planned: &PlannedRun, args: &RunArgs) -> Result<Exit, 
 
 /// Makes a line of an event, to be shown with the progress.
 pub(super) type EventNote<'a> = dyn Fn(&Event) -> Option<String> + Send + Sync + 'a;
+
+/// Runs a plan to its end, or only shows it. `outline` is its size. Otherwise breaks with the exit
+/// code, after the summary of an incomplete run.
+pub(super) fn run_with_outline(
+    planned: &PlannedRun,
+    args: &RunArgs,
+    outline: &str,
+    note_of: &EventNote<'_>,
+) -> Result<ControlFlow<Exit, RunSummary>, CliError> {
+    if args.options.dry_run {
+        ui::print(outline)?;
+        return dry_run(&planned.plan).map(ControlFlow::Break);
+    }
+    planned.show_notes();
+    // A variant that cannot start must not cost the trials of the others. A search skips it.
+    let is_search = planned.plan.search.is_some();
+    if !is_search && !is_accepted(&planned.plan.trials, &planned.execution, &planned.host)? {
+        return Ok(ControlFlow::Break(Exit::Usage));
+    }
+    ui::note(outline.trim_end());
+    let summary = execute(planned, args, note_of)?;
+    if !summary.failed_starts.is_empty() || summary.status == TrialStatus::Interrupted {
+        return print_result(&summary, planned, args).map(ControlFlow::Break);
+    }
+    Ok(ControlFlow::Continue(summary))
+}
 
 /// Runs a plan, shows its progress, and stops it at a signal.
 pub(super) fn execute(
@@ -186,6 +213,11 @@ pub(super) fn dry_run(plan: &RunPlan) -> Result<Exit, CliError> {
         plan.seed
     ))?;
     Ok(Exit::Success)
+}
+
+/// Where to look at a run next.
+pub(super) fn pointers(run: &Utf8Path) -> String {
+    format!("run: {run}\npage: proctor report {run} --output report.html\n")
 }
 
 /// The exit code of a run. Trials whose input is not valid are reported first.

@@ -24,7 +24,7 @@ pub(super) fn runs_dir(host: &Host, settings: &Settings) -> Utf8PathBuf {
 
 /// The project directory: the nearest ancestor with `.proctor` or `.git`, else the working
 /// directory.
-fn project_dir(cwd: &Utf8Path) -> &Utf8Path {
+pub(super) fn project_dir(cwd: &Utf8Path) -> &Utf8Path {
     let marks = [record::PROJECT_DIR, ".git"];
     let is_project = |folder: &&Utf8Path| marks.iter().any(|mark| folder.join(mark).exists());
     cwd.ancestors().find(is_project).unwrap_or(cwd)
@@ -52,9 +52,14 @@ pub(super) fn results_places(
 pub(super) fn all_runs(places: &[Utf8PathBuf]) -> Vec<Utf8PathBuf> {
     let in_place = |place: &Utf8PathBuf| [record::list::find(place), foreign::runs(place)].concat();
     let mut found: Vec<Utf8PathBuf> = places.iter().flat_map(in_place).collect();
-    found.sort_by_cached_key(|run| (started_at(run), run.clone()));
+    sort_by_start(&mut found);
     found.dedup();
     found
+}
+
+/// Sorts runs by the time of their start.
+pub(super) fn sort_by_start(runs: &mut [Utf8PathBuf]) {
+    runs.sort_by_cached_key(|run| (started_at(run), run.clone()));
 }
 
 /// The start time of a run, from its name.

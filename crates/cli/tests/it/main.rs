@@ -48,6 +48,7 @@ mod remote;
 mod reports;
 mod screens;
 mod scripts;
+mod searches;
 mod suites;
 mod tasks;
 mod thunderdome;

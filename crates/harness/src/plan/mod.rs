@@ -1,5 +1,6 @@
 //! The plan: test cases and suites, resolved to validated trials.
 
+mod bisection;
 mod cases;
 mod definition;
 mod entries;
@@ -17,6 +18,7 @@ pub(crate) use self::treatment::claimed;
 pub use proctor_report::experiment::ExperimentPlan;
 
 pub use self::{
+    bisection::BisectionPlan,
     cases::CaseOptions,
     definition::TrialDefinitions,
     filter::{Filter, NoMatch},

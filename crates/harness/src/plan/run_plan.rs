@@ -17,7 +17,8 @@ use proctor_sandbox::{SandboxKind, host::Host, packages::Package};
 use serde_json::Value;
 
 use super::{
-    ExperimentPlan, PlannedTreatment, ResolvedSuite, TrialDefinitions, definition, experiment,
+    BisectionPlan, ExperimentPlan, PlannedTreatment, ResolvedSuite, TrialDefinitions, definition,
+    experiment,
     policy::{Contender, Policy},
     treatment, vary,
 };
@@ -190,12 +191,16 @@ pub struct RunPlan {
     pub trials: Vec<TrialPlan>,
     /// The seed of the order.
     pub seed: u64,
+    /// The labels that the user gave the run.
+    pub labels: BTreeMap<String, String>,
     /// The input files of the plan.
     pub input: Input,
     /// What the run is to find out.
     pub experiment: Option<ExperimentPlan>,
     /// The cost of all trials after which no trial is started.
     pub max_cost: Option<Usd>,
+    /// The search that decides which trials run.
+    pub search: Option<BisectionPlan>,
 }
 
 /// The input files of a plan.
@@ -246,9 +251,11 @@ impl RunPlan {
         Ok(RunPlan {
             trials,
             seed: seed.unwrap_or(0),
+            labels: BTreeMap::new(),
             input: Input::Cases,
             experiment: None,
             max_cost: None,
+            search: None,
         })
     }
 
@@ -319,7 +326,9 @@ impl RunPlan {
             trials,
             experiment,
             max_cost: max_cost.and_then(Usd::from_dollars),
+            search: None,
             seed,
+            labels: BTreeMap::new(),
             input: Input::Suite {
                 file: suite.source.path().to_owned(),
                 text: suite.source.text().to_owned(),

@@ -5,6 +5,7 @@
 //! share: sandboxes, gateways, judges, caches and event logs. `job` takes one trial through its
 //! attempts, and `attempt` holds the lease on it.
 
+mod agenda;
 pub mod attempt;
 pub mod check;
 pub mod clean;

@@ -1,6 +1,6 @@
 //! Executes a plan: its trials in parallel, or as jobs of a cluster.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use camino::Utf8Path;
 use fs_err as fs;
@@ -19,8 +19,10 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Gateways, ResourceSpec, Resources, RunError, RunSummary, cache_of,
-    experiment::{self, Spending},
+    Gateways, ResourceSpec, Resources, RunError, RunSummary,
+    agenda::Agenda,
+    cache_of,
+    experiment::Spending,
     job::{Done, Job, StoppedAgents},
     jobs::{Gathered, Jobs, OnEnd, RunJobs},
     summary::in_order,
@@ -280,10 +282,10 @@ impl Runner<'_> {
             job.run(listener)
         };
         let mut gathered = Gathered::default();
-        let mut started = BTreeSet::new();
-        loop {
-            let next = self.next_trials(&run_dir.path, &started);
-            if next.is_empty() || stop.is_cancelled() {
+        let mut agenda = Agenda::new(self.plan, &run_dir.path);
+        while !stop.is_cancelled() {
+            let next = agenda.next();
+            if next.is_empty() {
                 break;
             }
             // All trials wait concurrently, so that a paused provider does not block the trials of others.
@@ -294,25 +296,9 @@ impl Runner<'_> {
             let stage = resources.watched(gather(running, &stop)).await?;
             gathered.done.extend(stage.done);
             gathered.failed_starts.extend(stage.failed_starts);
-            started.extend(next);
         }
         gathered.stopped = spending.exhausted();
         Ok(gathered)
-    }
-
-    /// The trials to run next, by index: those of the next analysis of an experiment, or all.
-    fn next_trials(&self, run: &Utf8Path, started: &BTreeSet<usize>) -> Vec<usize> {
-        let plan = self.plan.experiment.as_ref();
-        let quotas = plan.map(|plan| experiment::quotas(plan, run));
-        let is_needed = |trial: &TrialPlan| {
-            quotas.as_ref().is_none_or(|quotas| {
-                let quota = quotas.get(&trial.task.name).copied().unwrap_or(0);
-                trial.number as usize <= quota
-            })
-        };
-        let trials = self.plan.trials.iter().enumerate();
-        let next = trials.filter(|(at, trial)| !started.contains(at) && is_needed(trial));
-        next.map(|(at, _)| at).collect()
     }
 
     fn sum_up(
@@ -419,8 +405,12 @@ pub(crate) fn plan_file(plan: &RunPlan, run_id: &str) -> PlanFile {
         run_id: Some(run_id.to_owned()),
         seed: plan.seed,
         trials: trials.collect(),
+        labels: plan.labels.clone(),
         pairs: pairs.into_values().collect(),
-        experiment: experiment.map(|it| json!(it)),
+        experiment: match &plan.search {
+            Some(search) => Some(search.document()),
+            None => experiment.map(|it| json!(it)),
+        },
         registered: None,
         definitions,
     };

@@ -1,6 +1,6 @@
 //! The recorded runs: finds and summarizes them, with few and small reads.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
@@ -33,6 +33,9 @@ pub struct RunListing {
     pub started_at: Option<Timestamp>,
     /// The suite's file, or the task of a run of one task.
     pub suite: Option<String>,
+    /// The labels that the user gave it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// Its agents.
     pub agents: BTreeSet<String>,
     /// Whether a live process runs it.
@@ -132,9 +135,12 @@ struct SeenGateway {
     total_cost_usd: Option<Usd>,
 }
 
+/// The fields of `plan.json` for a finished run.
 #[derive(Deserialize)]
-struct SuiteName {
+struct PlanNames {
     suite: Option<String>,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
 }
 
 fn read<T: for<'de> Deserialize<'de>>(path: &Utf8Path) -> Option<T> {
@@ -149,6 +155,7 @@ pub fn look(run: &Utf8Path) -> RunListing {
         name,
         run_dir: run.to_owned(),
         suite: None,
+        labels: BTreeMap::new(),
         agents: BTreeSet::new(),
         is_running: is_locked(run),
         trials: 0,
@@ -174,7 +181,7 @@ type Costs = Vec<Option<Usd>>;
 impl RunListing {
     fn add_summary(&mut self, run: &Utf8Path) -> Option<Costs> {
         let summary: RunTotals = read(&run.join(SUMMARY_FILE))?;
-        let suite = read::<SuiteName>(&run.join(PLAN_FILE))?.suite;
+        let plan: PlanNames = read(&run.join(PLAN_FILE))?;
         self.trials = summary.trials.len() + summary.not_run;
         let costs = summary.trials.into_iter().map(|trial| {
             self.count(trial.status);
@@ -183,7 +190,8 @@ impl RunListing {
             trial.cost_usd
         });
         let costs = costs.collect();
-        self.suite = suite.or(self.suite.take());
+        self.suite = plan.suite.or(self.suite.take());
+        self.labels = plan.labels;
         Some(costs)
     }
 
@@ -198,6 +206,7 @@ impl RunListing {
             self.add_task(key.task);
         }
         self.suite = plan.suite.or(self.suite.take());
+        self.labels = plan.labels;
         let costs = metas.into_iter().flatten().map(|meta| {
             self.count(meta.status);
             let counted = meta.gateway.and_then(|gateway| gateway.total_cost_usd);
@@ -290,7 +299,7 @@ mod tests {
         );
         write(
             &whole.join("plan.json"),
-            &json!({"seed": 0, "suite": "s.yaml", "trials": []}),
+            &json!({"seed": 0, "suite": "s.yaml", "trials": [], "labels": {"branch": "main"}}),
         );
         let killed = root.join("suite/runs/20260102-000000-00000002");
         let keys = [1, 2].map(|trial| json!({"agent": "b", "task": "t", "trial": trial}));
@@ -307,6 +316,8 @@ mod tests {
         }
         fs::create_dir_all(root.join("no-run-20260101-000000-00000003")).unwrap();
         let runs = list(root);
+        let main = BTreeMap::from([("branch".to_owned(), "main".to_owned())]);
+        assert_eq!(runs[1].labels, main);
         let shown: Vec<String> = runs
             .iter()
             .map(|run| {

@@ -37,6 +37,9 @@ pub struct PlanFile {
     pub run_id: Option<String>,
     pub seed: u64,
     pub trials: Vec<TrialKey>,
+    /// The labels that the user gave the run.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// The digests of each agent on each task; empty in runs of older versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pairs: Vec<PairDigests>,
@@ -206,6 +209,7 @@ mod tests {
             run_id: None,
             seed: 0,
             trials: Vec::new(),
+            labels: BTreeMap::new(),
             pairs,
             experiment: None,
             registered: None,

@@ -84,9 +84,10 @@ pub fn progress(
     request: ExperimentRequest,
     schedule: &Schedule,
 ) -> Result<Progress, ExperimentError> {
-    let find = |name: &str| find(request, name);
+    let find = |name: &str| find(request.trials, name);
     let agents = [find(request.baseline)?, find(request.candidate)?];
-    check_tasks(request, agents)?;
+    let known: Vec<usize> = agents.into_iter().flatten().collect();
+    check_tasks(request.trials, &known)?;
     let [one, other] = agents.map(|agent| {
         let mut results = ArmResults::new();
         let own = request.trials.trials.iter();
@@ -314,20 +315,21 @@ impl AnalysisPlan {
 
 /// The indices of both agents.
 fn agents(request: ExperimentRequest) -> Result<[usize; 2], ExperimentError> {
-    let find = |name: &str| {
-        let known = request.trials.agents.iter().map(|it| it.name.clone());
-        find(request, name)?.ok_or_else(|| ExperimentError::NoAgent {
-            agent: name.to_owned(),
-            known: known.collect(),
-        })
-    };
+    let find = |name: &str| agent_named(request.trials, name);
     Ok([find(request.baseline)?, find(request.candidate)?])
 }
 
-/// The index of an agent; `None` without trials. A name with trials of several definitions is
-/// refused.
-fn find(request: ExperimentRequest, name: &str) -> Result<Option<usize>, ExperimentError> {
-    let agents = &request.trials.agents;
+/// The index of an agent. A name with trials of several definitions is refused.
+pub(super) fn agent_named(trials: &Trials, name: &str) -> Result<usize, ExperimentError> {
+    find(trials, name)?.ok_or_else(|| ExperimentError::NoAgent {
+        agent: name.to_owned(),
+        known: trials.agents.iter().map(|it| it.name.clone()).collect(),
+    })
+}
+
+/// The index of an agent; `None` without trials.
+fn find(trials: &Trials, name: &str) -> Result<Option<usize>, ExperimentError> {
+    let agents = &trials.agents;
     let of = |is_meant: &dyn Fn(&AgentRow) -> bool| -> Vec<usize> {
         let all = agents.iter().enumerate();
         let meant = all.filter(|(_, it)| is_meant(it));
@@ -346,16 +348,13 @@ fn find(request: ExperimentRequest, name: &str) -> Result<Option<usize>, Experim
 }
 
 /// Refuses tasks with trials of several definitions: the schedule has their names only.
-fn check_tasks(
-    request: ExperimentRequest,
-    agents: [Option<usize>; 2],
-) -> Result<(), ExperimentError> {
-    let own = request.trials.trials.iter();
+pub(super) fn check_tasks(trials: &Trials, agents: &[usize]) -> Result<(), ExperimentError> {
+    let own = trials.trials.iter();
     let tried: BTreeSet<usize> = own
-        .filter(|it| agents.contains(&Some(it.agent)))
+        .filter(|it| agents.contains(&it.agent))
         .map(|it| it.task)
         .collect();
-    let tasks = &request.trials.tasks;
+    let tasks = &trials.tasks;
     for task in &tried {
         let name = tasks[*task].own_name();
         let same = tried.iter().filter(|it| tasks[**it].own_name() == name);

@@ -12,7 +12,7 @@ use super::*;
 use crate::{
     definitions::Rows,
     model::{Report, report::Basis},
-    stats::{Decision, Margins, Schedule, ScheduleOptions, Step},
+    stats::{AblationDesign, Decision, Margins, Schedule, ScheduleOptions, Step},
     tests::{definition, made_up},
     trials::{AgentRow, RegisteredPlan, TaskRow, Trial, Trials},
 };
@@ -449,4 +449,150 @@ fn result_is_json_with_a_schema() {
     assert_eq!(json["metrics"][0]["metric"], "cost");
     let schema = schemars::schema_for!(ExperimentResult);
     assert!(schema.to_value()["properties"]["decision"].is_object());
+}
+
+/// An ablation of parts whose variants have these mean scores: all parts first, then without each.
+fn ablation(means: &[f64], tasks: usize, margin: f64) -> AblationResult {
+    let design = AblationDesign::new(means.len() - 1);
+    let names: Vec<String> = (0..means.len()).map(|it| format!("v{it}")).collect();
+    let tasks: Vec<String> = (0..tasks).map(|task| format!("t{task:02}")).collect();
+    let mut rows = Vec::new();
+    for (name, mean) in names.iter().zip(means) {
+        for (number, task) in tasks.iter().enumerate() {
+            for trial in 1..=3 {
+                let wobble = 0.01 * f64::from(u8::try_from((number + trial as usize) % 3).unwrap());
+                rows.push((
+                    name.as_str(),
+                    task.as_str(),
+                    trial,
+                    Some(mean + wobble),
+                    Some(1.0),
+                ));
+            }
+        }
+    }
+    let part = |it: usize| AblatedPart {
+        name: format!("part {it}"),
+        treatment: "CLAUDE.md".to_owned(),
+    };
+    let parts: Vec<AblatedPart> = (1..means.len()).map(part).collect();
+    let trials = made_up(&rows);
+    let request = AblationRequest {
+        trials: &trials,
+        parts: &parts,
+        variants: &names,
+        design: &design,
+        margin,
+        basis: Basis {
+            draws: 1_999,
+            ..Basis::default()
+        },
+    };
+    analyse_ablation(request).unwrap()
+}
+
+#[test]
+fn parts_of_a_file_have_verdicts_and_deltas() {
+    let found = ablation(&[0.6, 0.3, 0.8, 0.6], 8, 0.05);
+    assert_eq!(
+        found.sentence,
+        "part 1 helps; part 2 hurts; no effect larger than 5 points of 1 part"
+    );
+    assert_eq!(found.exit_code(), 1);
+    let tokens = found.parts[0].tokens.unwrap();
+    assert!(tokens.difference.abs() < 1e-9);
+    let text = found.text();
+    assert!(text.contains("+30 points [+29, +31]"), "{text}");
+    assert!(text.contains("corrected for 3 parts (Holm)"), "{text}");
+    assert_eq!(ablation(&[0.6, 0.3, 0.6], 8, 0.05).exit_code(), 0);
+    let undecided = ablation(&[0.6, 0.59, 0.6], 2, 0.001);
+    assert_eq!(undecided.exit_code(), 4);
+}
+
+fn versions(number: usize) -> Vec<SearchVersion> {
+    let version = |it: usize| SearchVersion {
+        agent: format!("v{it}"),
+        label: format!("1.{it}"),
+    };
+    (0..number).map(version).collect()
+}
+
+#[test]
+fn only_complete_rounds_count_in_a_search() {
+    let rows = [
+        ("v0", "t1", 1, Some(1.0), None),
+        ("v0", "t2", 1, Some(0.0), None),
+        ("v0", "t1", 2, Some(1.0), None),
+        ("v0", "t2", 2, None, None),
+        ("v2", "t1", 1, Some(1.0), None),
+    ];
+    let trials = made_up(&rows);
+    let (versions, tasks) = (versions(3), ["t1", "t2"].map(str::to_owned));
+    let request = BisectionRequest {
+        trials: &trials,
+        versions: &versions,
+        tasks: &tasks,
+        budget: 10,
+        smallest_drop: 0.2,
+    };
+    let state = search_state(request).unwrap();
+    let tallies: Vec<(u64, u64)> = state
+        .search
+        .evidence()
+        .iter()
+        .map(|it| (it.passed, it.trials))
+        .collect();
+    assert_eq!(tallies, [(1, 2), (0, 0), (0, 0)]);
+    assert_eq!(state.unused, 3);
+    // 3 of 10 trials were lost, and 7 are 3 rounds of 2 tasks.
+    assert_eq!(state.search.left(), 4);
+    assert_eq!(BisectionResult::new(request).unwrap().exit_code(), 4);
+}
+
+#[test]
+fn answer_of_a_search_names_the_version_and_the_evidence() {
+    let mut rows = Vec::new();
+    for version in ["v0", "v3", "v4", "v7"] {
+        for trial in 1..=20 {
+            let score = if version < "v4" { 1.0 } else { 0.0 };
+            rows.push((version, "t", trial, Some(score), None));
+        }
+    }
+    let result = |rows: &[crate::tests::MadeUpTrial]| {
+        let (trials, versions) = (made_up(rows), versions(8));
+        let request = BisectionRequest {
+            trials: &trials,
+            versions: &versions,
+            tasks: &["t".to_owned()],
+            budget: 100,
+            smallest_drop: 0.2,
+        };
+        BisectionResult::new(request).unwrap()
+    };
+    let found = result(&rows);
+    assert_eq!(
+        (found.first_bad.as_deref(), found.exit_code()),
+        (Some("1.4"), 1)
+    );
+    assert!(
+        found.sentence.starts_with("worse since 1.4 ("),
+        "{}",
+        found.sentence
+    );
+    assert!(
+        found.sentence.ends_with(
+            "after 80 trials): 40/40 = 100 % [91, 100] passed before, 0/40 = 0 % [0, 9] since"
+        ),
+        "{}",
+        found.sentence
+    );
+    assert!(
+        found.text().contains("4 other versions: no trials"),
+        "{}",
+        found.text()
+    );
+    let same = result(&rows[..40]);
+    assert_eq!((same.first_bad.as_deref(), same.exit_code()), (None, 4));
+    let none = result(&[("other", "t", 1, Some(1.0), None)]);
+    assert_eq!(none.exit_code(), 3);
 }

@@ -127,7 +127,7 @@ fn amount(metric: &MetricResult) -> String {
     format!("{}{ends}", unit(metric.difference))
 }
 
-fn points(share: f64, has_sign: bool) -> String {
+pub(super) fn points(share: f64, has_sign: bool) -> String {
     let value = 100.0 * share;
     let text = signed(value);
     let text = if has_sign {
@@ -139,7 +139,7 @@ fn points(share: f64, has_sign: bool) -> String {
     format!("{text} point{}", if is_one { "" } else { "s" })
 }
 
-fn ends(interval: Option<Interval>, unit: f64) -> String {
+pub(super) fn ends(interval: Option<Interval>, unit: f64) -> String {
     interval.map_or(String::new(), |it| {
         format!(" [{}, {}]", signed(it.low * unit), signed(it.high * unit))
     })
@@ -155,7 +155,7 @@ fn rounded(value: f64) -> String {
     }
 }
 
-fn signed(value: f64) -> String {
+pub(super) fn signed(value: f64) -> String {
     let text = rounded(value);
     let sign = if value < 0.0 && text != "0" {
         "−"

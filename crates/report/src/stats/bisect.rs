@@ -47,13 +47,29 @@ pub enum BisectStep {
         /// The posterior probability.
         probability: f64,
     },
-    /// The budget ended first.
+    /// The budget ended first, or no version can be tried.
     BudgetSpent {
         /// The most probable first version with fewer passed trials; null for no change.
         version: Option<usize>,
         /// Its posterior probability.
         probability: f64,
     },
+}
+
+/// The most probable answer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Likeliest {
+    /// The first version with fewer passed trials, at least 1; `None` for no change.
+    pub version: Option<usize>,
+    /// The posterior probability.
+    pub probability: f64,
+}
+
+impl Likeliest {
+    /// Whether the search is over.
+    pub fn is_sure(self) -> bool {
+        self.probability >= SURE
+    }
 }
 
 /// A hypothesis with its posterior probability.
@@ -110,34 +126,55 @@ impl Bisection {
         probabilities
     }
 
-    /// The next step.
-    pub fn next(&self) -> BisectStep {
-        let all = self.hypotheses();
+    /// The most probable answer so far.
+    pub fn likeliest(&self) -> Likeliest {
+        self.best_of(&self.hypotheses())
+    }
+
+    fn best_of(&self, all: &[Hypothesis]) -> Likeliest {
+        let probability = |it: &&Hypothesis| it.probability;
         let best = all
             .iter()
-            .max_by(|one, other| one.probability.total_cmp(&other.probability));
-        let Some(best) = best else {
-            return BisectStep::NoChange { probability: 1.0 };
-        };
-        let (probability, none) = (best.probability, self.versions.len());
-        let is_sure = probability >= SURE;
-        match (is_sure, self.trials() >= self.budget) {
-            (true, _) if best.change == none => BisectStep::NoChange { probability },
-            (true, _) => BisectStep::Found {
-                version: best.change,
-                probability,
-            },
-            (false, true) => BisectStep::BudgetSpent {
-                version: (best.change != none).then_some(best.change),
-                probability,
-            },
-            (false, false) => BisectStep::Query(self.most_informative(&all)),
+            .max_by(|one, other| probability(one).total_cmp(&probability(other)));
+        let is_change = |it: &&Hypothesis| it.change < self.versions.len();
+        Likeliest {
+            version: best.filter(is_change).map(|it| it.change),
+            probability: best.map_or(1.0, |it| it.probability),
         }
+    }
+
+    /// The next step, if these versions can be tried.
+    pub fn next(&self, can_try: impl Fn(usize) -> bool) -> BisectStep {
+        let all = self.hypotheses();
+        let best = self.best_of(&all);
+        let probability = best.probability;
+        let is_spent = self.trials() >= self.budget;
+        match (best.version, self.most_informative(&all, can_try)) {
+            (None, _) if best.is_sure() => BisectStep::NoChange { probability },
+            (Some(version), _) if best.is_sure() => BisectStep::Found {
+                version,
+                probability,
+            },
+            (_, Some(version)) if !is_spent => BisectStep::Query(version),
+            (version, _) => BisectStep::BudgetSpent {
+                version,
+                probability,
+            },
+        }
+    }
+
+    /// The number of trials until the budget is spent.
+    pub fn left(&self) -> u64 {
+        self.budget.saturating_sub(self.trials())
     }
 
     /// The version whose next trial says most about the change. With known pass rates it is the
     /// median of the posterior.
-    fn most_informative(&self, all: &[Hypothesis]) -> usize {
+    fn most_informative(
+        &self,
+        all: &[Hypothesis],
+        can_try: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
         let information = |version: usize| {
             let rate = |it: &Hypothesis| {
                 if version < it.change {
@@ -152,9 +189,10 @@ impl Bisection {
             let new = 1e-9 / (1 + self.versions[version].trials) as f64;
             entropy(mean) - within.sum::<f64>() + new
         };
-        let versions = (0..self.versions.len()).map(|version| (version, information(version)));
+        let versions = (0..self.versions.len()).filter(|version| can_try(*version));
+        let versions = versions.map(|version| (version, information(version)));
         let best = versions.max_by(|one, other| one.1.total_cmp(&other.1));
-        best.map_or(0, |(version, _)| version)
+        best.map(|(version, _)| version)
     }
 
     fn hypotheses(&self) -> Vec<Hypothesis> {
@@ -240,7 +278,7 @@ mod tests {
         let mut search = Bisection::new(16, 400, 0.2);
         let mut queries = 0;
         let end = loop {
-            match search.next() {
+            match search.next(|_| true) {
                 BisectStep::Query(version) => {
                     queries += 1;
                     let passed = if version < 11 { 5 } else { 0 };
@@ -268,9 +306,12 @@ mod tests {
         let text = serde_json::to_string(&search).unwrap();
         let read: Bisection = serde_json::from_str(&text).unwrap();
         assert_eq!(read, search);
-        assert!(matches!(read.next(), BisectStep::BudgetSpent { .. }));
+        assert!(matches!(
+            read.next(|_| true),
+            BisectStep::BudgetSpent { .. }
+        ));
         assert_eq!(
-            Bisection::new(1, 4, 0.2).next(),
+            Bisection::new(1, 4, 0.2).next(|_| true),
             BisectStep::NoChange { probability: 1.0 }
         );
     }
@@ -278,10 +319,10 @@ mod tests {
     #[test]
     fn all_versions_alike_are_no_change() {
         let mut search = Bisection::new(16, 400, 0.2);
-        while let BisectStep::Query(version) = search.next() {
+        while let BisectStep::Query(version) = search.next(|_| true) {
             search.observe(version, 4, 5);
         }
-        let end = search.next();
+        let end = search.next(|_| true);
         assert!(matches!(end, BisectStep::NoChange { .. }), "{end:?}");
     }
 }

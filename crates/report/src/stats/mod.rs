@@ -36,7 +36,7 @@ pub use ablation::{AblationDesign, PartEffect, PartSample, PartVerdict, part_eff
 pub use allocation::{
     PlannedVariance, TaskTally, ToDecide, VarianceShares, neyman, to_decide, variance_shares,
 };
-pub use bisect::{BisectStep, Bisection, VersionTally};
+pub use bisect::{BisectStep, Bisection, Likeliest, VersionTally};
 pub use bootstrap::{Resampling, Seed, bootstrap_mean};
 pub use calibrate::{Calibration, FlatTask, Variation, variations};
 pub use cost::{CostPerSolved, PricedAgent, TaskCost, cost_per_solved, recommend};

@@ -275,14 +275,26 @@ fn power_is_close_to_that_of_the_fixed_design() {
     }
 }
 
-/// Searches versions with a drop at `change`; the step at the end, and the number of trials.
-fn search(change: usize, world: &mut World) -> (BisectStep, u64) {
-    let mut search = Bisection::new(32, 240, 0.2);
+/// The pass rates of four tasks before and after a drop from 0.9 to 0.5 on average.
+type FourTasks = ([f64; 4], [f64; 4]);
+const ALIKE: FourTasks = ([0.9; 4], [0.5; 4]);
+const DIFFERENT: FourTasks = ([1.0, 0.95, 0.9, 0.75], [0.9, 0.6, 0.4, 0.1]);
+
+/// Searches versions with a drop at `change`, with at most 40 trials of each; the step at the end,
+/// and the number of trials.
+fn search(
+    versions: usize,
+    change: usize,
+    tasks: FourTasks,
+    world: &mut World,
+) -> (BisectStep, u64) {
+    let mut search = Bisection::new(versions, 240, 0.2);
     loop {
-        match search.next() {
+        match search.next(|version| search.evidence()[version].trials < 40) {
             BisectStep::Query(version) => {
-                let rate = if version < change { 0.9 } else { 0.5 };
-                let passed = (0..4).filter(|_| world.passes(rate) > 0.5).count() as u64;
+                let rates = if version < change { tasks.0 } else { tasks.1 };
+                let passed = rates.iter().filter(|rate| world.passes(**rate) > 0.5);
+                let passed = passed.count() as u64;
                 search.observe(version, passed, 4);
             }
             end => return (end, search.trials()),
@@ -294,31 +306,40 @@ fn search(change: usize, world: &mut World) -> (BisectStep, u64) {
 fn noisy_bisection_finds_the_version() {
     let number = requested().unwrap_or(10);
     let mut world = World::new(3);
-    let (mut found, mut trials, mut unchanged, mut unchanged_trials) = (0, 0, 0, 0);
-    for _ in 0..number {
-        let change = 1 + world.draws.below(31);
-        let (end, spent) = search(change, &mut world);
-        let is_right = matches!(end, BisectStep::Found { version, .. } if version == change);
-        found += u32::from(is_right);
-        trials += spent;
-        let (end, spent) = search(32, &mut world);
-        unchanged += u32::from(matches!(end, BisectStep::NoChange { .. }));
-        unchanged_trials += spent;
+    let cases: &[(usize, FourTasks)] = if is_large() {
+        &[(32, ALIKE), (32, DIFFERENT), (8, ALIKE), (100, ALIKE)]
+    } else {
+        &[(32, DIFFERENT)]
+    };
+    for (versions, tasks) in cases {
+        let (mut found, mut wrong, mut trials) = (0, 0, 0);
+        let (mut unchanged, mut unchanged_trials) = (0, 0);
+        for _ in 0..number {
+            let change = 1 + world.draws.below(versions - 1);
+            let (end, spent) = search(*versions, change, *tasks, &mut world);
+            let is_right = matches!(end, BisectStep::Found { version, .. } if version == change);
+            found += u32::from(is_right);
+            wrong += u32::from(!is_right && !matches!(end, BisectStep::BudgetSpent { .. }));
+            trials += spent;
+            let (end, spent) = search(*versions, *versions, *tasks, &mut world);
+            unchanged += u32::from(matches!(end, BisectStep::NoChange { .. }));
+            unchanged_trials += spent;
+        }
+        let share = |count: u32| f64::from(count) / f64::from(number);
+        let mean = |trials: u64| trials as f64 / f64::from(number);
+        say(&format!(
+            "bisection of {versions} versions, {tasks:?}: {:.1} % found and {:.1} % wrong with {:.0} trials; without a change {:.1} % with {:.0} trials",
+            100.0 * share(found),
+            100.0 * share(wrong),
+            mean(trials),
+            100.0 * share(unchanged),
+            mean(unchanged_trials)
+        ));
+        let is_target = *versions == 32;
+        let least = if is_large() { 0.9 } else { 0.8 };
+        assert!(!is_target || share(found) >= least, "{versions} {found}");
+        assert!(share(unchanged) >= 0.9, "{versions} {unchanged}");
     }
-    let share = |count: u32| f64::from(count) / f64::from(number);
-    let mean = |trials: u64| trials as f64 / f64::from(number);
-    say(&format!(
-        "bisection of 32 versions, 0.9 to 0.5: {:.1} % found with {:.0} trials; without a change {:.1} % with {:.0} trials",
-        100.0 * share(found),
-        mean(trials),
-        100.0 * share(unchanged),
-        mean(unchanged_trials)
-    ));
-    assert!(
-        share(found) >= if is_large() { 0.9 } else { 0.8 },
-        "{found}"
-    );
-    assert!(share(unchanged) >= 0.9, "{unchanged}");
 }
 
 /// An ablation of parts without an effect: whether any verdict is a false alarm.
@@ -393,7 +414,7 @@ fn trend_finds_a_drop_and_few_false_alarms() {
         lower(share, number) <= 0.05 && (!is_large() || share <= 0.05),
         "{share}"
     );
-    for drop in [30, 100, 200] {
+    for drop in [20, 30, 100, 200] {
         let mut delays = Vec::new();
         for seed in 0..number {
             let nights = nights(drop + 40, drop, &mut world);
@@ -407,6 +428,7 @@ fn trend_finds_a_drop_and_few_false_alarms() {
             at(50),
             at(90)
         ));
-        assert!(at(90) <= 21, "{drop} {}", at(90));
+        assert!(drop < 30 || at(90) <= 21, "{drop} {}", at(90));
+        assert!(at(50) <= 20, "{drop} {}", at(50));
     }
 }

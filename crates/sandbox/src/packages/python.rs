@@ -54,7 +54,7 @@ async fn version_of(python: &Utf8Path, host: &Host) -> Option<PythonVersion> {
 }
 
 /// The default Python of this machine. On Windows its name has no number.
-fn usual(host: &Host) -> Option<Utf8PathBuf> {
+pub(super) fn usual(host: &Host) -> Option<Utf8PathBuf> {
     let named = host.find_program("python3");
     named.or_else(|| host.find_program("python").filter(|_| cfg!(windows)))
 }

@@ -30,16 +30,16 @@ const KEYS: [&str; 9] = [
 ];
 
 /// The directories that paths are relative to.
-pub(super) struct Places<'a> {
+pub(crate) struct Places<'a> {
     /// The user's working directory.
-    pub(super) cwd: &'a Utf8Path,
+    pub(crate) cwd: &'a Utf8Path,
     /// The directory of the suite.
-    pub(super) suite: &'a Utf8Path,
+    pub(crate) suite: &'a Utf8Path,
 }
 
 impl Places<'_> {
     /// A path of the command line, as a suite has to write it.
-    fn in_suite(&self, path: &str) -> Utf8PathBuf {
+    pub(crate) fn in_suite(&self, path: &str) -> Utf8PathBuf {
         let path = self.cwd.join(path.trim_start_matches("./"));
         match path.strip_prefix(self.suite) {
             Ok(below) => below.to_owned(),
@@ -56,6 +56,16 @@ impl Places<'_> {
             Err(place)
         }
     }
+}
+
+/// The path of a file in the workspace: the given one, or else that of the file itself.
+pub(crate) fn place_of(given: Option<&str>, file: &Utf8Path) -> String {
+    let own = file.as_str().trim_start_matches("./");
+    let is_below = !file.is_absolute() && !own.split(['/', '\\']).any(|part| part == "..");
+    let name = file.file_name().unwrap_or(own);
+    given
+        .unwrap_or(if is_below { own } else { name })
+        .to_owned()
 }
 
 /// An agent like `base` with another name and these settings.
@@ -136,7 +146,7 @@ fn push(list: &mut Value, value: Value) {
 }
 
 /// Variables of a suite are replaced; a text of the command line is meant literally.
-pub(super) fn literal(text: &str) -> String {
+pub(crate) fn literal(text: &str) -> String {
     text.replace("${", "$${")
 }
 

@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 use super::{Rig, harbor, shell};
 
 /// The agent shows the files of its variant, and does what RULES.md says.
-const AGENT: &str =
-    "cat RULES.md ~/user.md; ls README.md; git status --short; cat RULES.md > greeting.txt; echo more >> RULES.md";
+const AGENT: &str = "cat RULES.md ~/user.md; ls README.md; git status --short; cat RULES.md > greeting.txt; echo more >> RULES.md";
 
 fn variants(name: &str) -> Value {
     let mut agent = shell(name, AGENT);
@@ -45,7 +44,10 @@ fn files_of_a_variant_are_in_its_container_and_not_judged() {
     assert_eq!(printed, "hello\nfrom home\n", "{ruled:#}");
     let patch = patch(&rig, "ruled");
     assert!(patch.contains("+++ b/greeting.txt"), "{patch}");
-    assert!(!patch.contains("RULES.md") && !patch.contains("README.md"), "{patch}");
+    assert!(
+        !patch.contains("RULES.md") && !patch.contains("README.md"),
+        "{patch}"
+    );
     let notes = ruled["notes"].to_string();
     assert!(notes.contains("not judged: RULES.md"), "{notes}");
 }
