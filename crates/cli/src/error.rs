@@ -417,106 +417,98 @@ impl CliError {
             | CliError::Spec(SpecError::Run(error))
             | CliError::Check(CheckError::Run(error))
             | CliError::Rescore(RescoreError::Run(error)) => run_hint(error),
-            CliError::NoTestCases { .. } => {
-                Some("test cases end in .yaml, .yml or .json, and task directories contain a task.toml; create one with `proctor init` or `proctor task new`".to_owned())
-            }
             CliError::NoBaseImage { shipped, .. } => Some(format!(
                 "use an available image: proctor image build {shipped} --arg BASE=IMAGE"
             )),
             CliError::Input { hint, .. } => Some(hint.clone()),
-            CliError::Package(_) => {
-                Some("list the versions in a file, oldest first, and pass it with --versions".to_owned())
-            }
-            CliError::DirectoryExists { .. } => Some("choose another name".to_owned()),
+            CliError::VariantFile {
+                meant: Some(key), ..
+            } => Some(format!("did you mean `{key}`?")),
             CliError::FailedStart(failed) => failed.hint.clone(),
-            CliError::Exists { .. } => Some("use --force to overwrite it".to_owned()),
             CliError::NoSession { known, .. } | CliError::NotInteractive { known, .. } => {
                 Some(format!("use one of: {}", known.join(", ")))
             }
-            CliError::NotASession { .. } => {
-                Some("pass the agent's recorded output, such as raw/stdout of a trial, and its agent with --agent".to_owned())
-            }
-            CliError::NoSetting { .. } => {
-                Some("`proctor config list` shows the settings in effect".to_owned())
-            }
-            CliError::NotInstalled { .. } => {
-                Some("`proctor doctor` shows how to install it".to_owned())
-            }
-            CliError::NothingToCompare => Some(
-                "change something in B: `--b CLAUDE.md=./new.md`, `--b model=NAME`, `--without CLAUDE.md`; `proctor ab --help` lists all keys".to_owned(),
-            ),
-            CliError::InvalidVariant { .. } => Some(
-                "write `CLAUDE.md=./new.md`, `model=NAME` or another key of `proctor ab --help`".to_owned(),
-            ),
-            CliError::VariantFile { meant, .. } => Some(meant.as_ref().map_or_else(
-                || "write the path of an existing file, `git:REVISION` or `text:…`".to_owned(),
-                |key| format!("did you mean `{key}`?"),
-            )),
-            CliError::SameNames { .. } => Some("choose two names with `--names A B`".to_owned()),
-            CliError::NoTasks { .. } => Some(
-                "pass test cases, directories of tasks, or a suite".to_owned(),
-            ),
-            CliError::SeveralAgents => {
-                Some("choose one with `--agent NAME`".to_owned())
-            }
-            CliError::NoExperiment { .. } => Some(
-                "add `experiment: {baseline: NAME}`, or compare two variants with `proctor ab`".to_owned(),
-            ),
-            CliError::NothingToRun => {
-                Some("pass a test case or suite, or create one with `proctor init`".to_owned())
-            }
-            CliError::UnusedConfig => Some("only run, validate, list, report and rescore accept `--config`, and only once".to_owned()),
-            CliError::RunInsteadOfTask { .. } => Some("use `proctor rescore` to judge the run again, `proctor report` to show it".to_owned()),
-            CliError::SuiteAmongOthers { .. } => Some("run each suite with a separate command".to_owned()),
             CliError::NoMatch(error) => meant(&error.name, &error.known),
-            CliError::Rescore(RescoreError::Running { .. })
-            | CliError::Clean(CleanError::Running { .. }) => {
-                Some("wait for it to finish, or stop it".to_owned())
-            }
-            CliError::NotOnCluster { .. } => {
-                Some("set it in the suite, under `gateway`".to_owned())
-            }
-            CliError::NoTerminal => Some("omit --tui to print lines".to_owned()),
-            CliError::NoRuns => Some("start one with `proctor run`".to_owned()),
-            CliError::NoRun { .. } => Some("`proctor list runs` lists the available runs".to_owned()),
-            CliError::NoEvents { .. } => Some(TRIAL_DIR_HINT.to_owned()),
-            CliError::NoTrials(_) => Some("pass the directory of a run; `proctor list runs` lists the available runs".to_owned()),
-            CliError::OutputExtension { known, .. } => Some(format!("set --format, or use one of these extensions: {}", known.join(", "))),
-            CliError::FromFormat { .. } => Some("use table, markdown or json, or report the whole run".to_owned()),
-            CliError::Baseline(error) => baseline_hint(error).map(str::to_owned),
+            CliError::OutputExtension { known, .. } => Some(format!(
+                "set --format, or use one of these extensions: {}",
+                known.join(", ")
+            )),
             CliError::Pairing(error) => pairing_hint(error),
-            CliError::ResultsInsideEvaluated { .. } => {
-                Some("set `output_dir` to another directory".to_owned())
-            }
-            CliError::NeedsContainers { .. } => Some("use --sandbox docker".to_owned()),
-            CliError::Export(error) => export_hint(error).map(str::to_owned),
-            CliError::UnusedPrices => Some("add `gateway: {}` to the file".to_owned()),
-            CliError::NoPrice { .. } => Some("add a price with `--prices FILE`, `gateway.prices` or `prices` in .youbencharc; see docs/gateway.md".to_owned()),
-            CliError::NoUpstream => Some("set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or pass --env-file, --model-script or --replay-models".to_owned()),
-            CliError::KeyName { .. } => Some("use unique names of letters, digits, `.`, `_` and `-`".to_owned()),
-            CliError::Gateway(GatewayError::Listen { .. }) => Some("choose another address with --listen".to_owned()),
-            CliError::LiteLlm { .. } => Some("remove it, or use Proctor's own gateway (`kind: proctor`)".to_owned()),
-            CliError::Clean(_)
-            | CliError::Git(_)
-            | CliError::Spec(_)
-            | CliError::SameName(_)
-            | CliError::NeedsCluster { .. }
-            | CliError::Rescore(_)
-            | CliError::Check(_)
-            | CliError::Config(_)
-            | CliError::Io(_)
-            | CliError::NotRescored { .. }
-            | CliError::NotAnArgument { .. }
-            | CliError::Prices(_)
-            | CliError::Gateway(_)
-            | CliError::NoResults { .. }
-            | CliError::BadSettings { .. }
-            | CliError::NoHome
-            | CliError::NoDirectory { .. }
-            | CliError::NoAgentFile { .. }
-            | CliError::NoResult(_)
-            | CliError::NoInteraction { .. } => None,
+            _ => self.fixed_hint().map(str::to_owned),
         }
+    }
+
+    /// A suggestion that is the same for all errors of a kind.
+    fn fixed_hint(&self) -> Option<&'static str> {
+        let hint = match self {
+            CliError::NoTestCases { .. } => {
+                "test cases end in .yaml, .yml or .json, and task directories contain a task.toml; create one with `proctor init` or `proctor task new`"
+            }
+            CliError::Package(_) => {
+                "list the versions in a file, oldest first, and pass it with --versions"
+            }
+            CliError::DirectoryExists { .. } => "choose another name",
+            CliError::Exists { .. } => "use --force to overwrite it",
+            CliError::NotASession { .. } => {
+                "pass the agent's recorded output, such as raw/stdout of a trial, and its agent with --agent"
+            }
+            CliError::NoSetting { .. } => "`proctor config list` shows the settings in effect",
+            CliError::NotInstalled { .. } => "`proctor doctor` shows how to install it",
+            CliError::NothingToCompare => {
+                "change something in B: `--b CLAUDE.md=./new.md`, `--b model=NAME`, `--without CLAUDE.md`; `proctor ab --help` lists all keys"
+            }
+            CliError::InvalidVariant { .. } => {
+                "write `CLAUDE.md=./new.md`, `model=NAME` or another key of `proctor ab --help`"
+            }
+            CliError::VariantFile { .. } => {
+                "write the path of an existing file, `git:REVISION` or `text:…`"
+            }
+            CliError::SameNames { .. } => "choose two names with `--names A B`",
+            CliError::NoTasks { .. } => "pass test cases, directories of tasks, or a suite",
+            CliError::SeveralAgents => "choose one with `--agent NAME`",
+            CliError::NoExperiment { .. } => {
+                "add `experiment: {baseline: NAME}`, or compare two variants with `proctor ab`"
+            }
+            CliError::NothingToRun => {
+                "pass a test case or suite, or create one with `proctor init`"
+            }
+            CliError::UnusedConfig => {
+                "only run, validate, list, report and rescore accept `--config`, and only once"
+            }
+            CliError::RunInsteadOfTask { .. } => {
+                "use `proctor rescore` to judge the run again, `proctor report` to show it"
+            }
+            CliError::SuiteAmongOthers { .. } => "run each suite with a separate command",
+            CliError::Rescore(RescoreError::Running { .. })
+            | CliError::Clean(CleanError::Running { .. }) => "wait for it to finish, or stop it",
+            CliError::NotOnCluster { .. } => "set it in the suite, under `gateway`",
+            CliError::NoTerminal => "omit --tui to print lines",
+            CliError::NoRuns => "start one with `proctor run`",
+            CliError::NoRun { .. } => "`proctor list runs` lists the available runs",
+            CliError::NoEvents { .. } => TRIAL_DIR_HINT,
+            CliError::NoTrials(_) => {
+                "pass the directory of a run; `proctor list runs` lists the available runs"
+            }
+            CliError::FromFormat { .. } => "use table, markdown or json, or report the whole run",
+            CliError::ResultsInsideEvaluated { .. } => "set `output_dir` to another directory",
+            CliError::NeedsContainers { .. } => "use --sandbox docker",
+            CliError::UnusedPrices => "add `gateway: {}` to the file",
+            CliError::NoPrice { .. } => {
+                "add a price with `--prices FILE`, `gateway.prices` or `prices` in .youbencharc; see docs/gateway.md"
+            }
+            CliError::NoUpstream => {
+                "set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or pass --env-file, --model-script or --replay-models"
+            }
+            CliError::KeyName { .. } => "use unique names of letters, digits, `.`, `_` and `-`",
+            CliError::Gateway(GatewayError::Listen { .. }) => {
+                "choose another address with --listen"
+            }
+            CliError::LiteLlm { .. } => "remove it, or use Proctor's own gateway (`kind: proctor`)",
+            CliError::Baseline(error) => return baseline_hint(error),
+            CliError::Export(error) => return export_hint(error),
+            _ => return None,
+        };
+        Some(hint)
     }
 
     /// The exit code.

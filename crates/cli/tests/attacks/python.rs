@@ -267,6 +267,7 @@ fn tests() -> Vec<Row> {
 }
 
 /// Ends of the process, fake summaries and forged reports.
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn reports() -> Vec<Row> {
     let forged = FORGED;
     let at_exit = format!(

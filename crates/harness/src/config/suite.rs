@@ -42,7 +42,7 @@ pub struct Suite {
         reason = "for editors; named here so that it is a known key"
     )]
     schema: Option<String>,
-    /// What may differ between variants: keys of agents, such as `files`, options of `config`, or
+    /// The allowed differences between variants: keys of agents, such as `files`, options of `config`, or
     /// JSON pointers into their definitions. Any other difference is an error.
     pub(super) vary: Option<Vec<String>>,
     /// The agents: an `agent` section each, with a `name`. They can have `files`, `skills`,
@@ -61,7 +61,7 @@ pub struct Suite {
     /// The maximum number of concurrent trials.
     #[schemars(range(min = 1, max = 256))]
     pub(super) parallel: Option<usize>,
-    /// What the run is to find out.
+    /// The comparison of the agents with one of them.
     pub(super) experiment: Option<ExperimentSettings>,
     /// The location of results.
     pub(super) results: Option<ResultsSection>,
@@ -115,7 +115,7 @@ pub struct SuiteAgent {
     pub unset: Vec<Unset>,
     /// Whether it is listed under `orchestrators`.
     pub is_orchestrator: bool,
-    /// What it gets besides its section.
+    /// Its own files, skills, prompt parts and start revision.
     pub treatment: Treatment,
     /// The name of the agent that it is a variant of.
     pub variant_of: Option<String>,
@@ -137,7 +137,7 @@ pub fn results_dir_of(path: &Utf8Path) -> Option<Utf8PathBuf> {
 /// A suite as written, without its tasks, which have their own files.
 pub struct SuiteConfig {
     pub(crate) agents: Vec<SuiteAgent>,
-    /// What may differ between variants, with its position.
+    /// The allowed differences between variants, with their position.
     pub(crate) vary: Option<(Vec<String>, Span)>,
     pub(crate) tasks: Vec<(Node, TaskEntry)>,
     /// The position of `tasks`.

@@ -580,7 +580,7 @@ mod tests {
         std::os::unix::fs::symlink(root.join("elsewhere"), &scratch).unwrap();
         assert!(new_folder(&scratch, "judge-2").unwrap().is_dir());
         assert_eq!(fs_err::read_dir(root.join("elsewhere")).unwrap().count(), 0);
-        dir::remove(&root.join("trial")).unwrap();
+        dir::remove(root.join("trial")).unwrap();
         fs_err::write(root.join("trial"), "").unwrap();
         assert!(new_folder(&scratch, "judge-3").unwrap().is_dir());
     }

@@ -47,7 +47,7 @@ pub struct TrialPlan {
     pub number: u32,
     /// The gateway settings of its test case; those of a suite belong to the whole run.
     pub gateway: Option<GatewaySettings>,
-    /// What the agent gets besides its section.
+    /// The files, skills, prompt parts and start revision of the agent.
     pub treatment: Arc<PlannedTreatment>,
     /// The agent that it is a variant of.
     pub variant_of: Option<String>,
@@ -195,7 +195,7 @@ pub struct RunPlan {
     pub labels: BTreeMap<String, String>,
     /// The input files of the plan.
     pub input: Input,
-    /// What the run is to find out.
+    /// The plan of its experiment.
     pub experiment: Option<ExperimentPlan>,
     /// The cost of all trials after which no trial is started.
     pub max_cost: Option<Usd>,

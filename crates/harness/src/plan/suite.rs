@@ -19,7 +19,7 @@ use crate::{
 pub struct ResolvedSuite {
     /// The agents.
     pub agents: Vec<SuiteAgent>,
-    /// What may differ between variants, with its position in the file.
+    /// The allowed differences between variants, with their position in the file.
     pub vary: Option<(Vec<String>, Span)>,
     /// The tasks.
     pub tasks: Vec<Arc<Task>>,
@@ -27,7 +27,7 @@ pub struct ResolvedSuite {
     pub trials: u32,
     /// The maximum number of concurrent trials.
     pub parallel: usize,
-    /// What the run is to find out.
+    /// The comparison of the agents with one of them.
     pub experiment: Option<ExperimentSettings>,
     /// The results directory.
     pub results_dir: Utf8PathBuf,

@@ -13,6 +13,7 @@ use crate::{
     config::{
         FileSource, PromptParts, Skill, Source, SuiteAgent, Treatment, TreatmentPath, TreatmentRoot,
     },
+    evaluate::Evaluator,
     task::{Files, Task},
     workspace::Checkout,
 };
@@ -148,7 +149,7 @@ fn problem(
     } else if evaluators.any(|it| it.hidden_revision().is_some()) {
         let why = "its hidden tests are defined by the difference to its own revision";
         Some((message(why), hint))
-    } else if agent.wants_reference() || task.evaluators.iter().any(|it| it.needs_reference()) {
+    } else if agent.wants_reference() || task.evaluators.iter().any(Evaluator::needs_reference) {
         let why = "its reference solution is a change of its own revision";
         Some((message(why), hint))
     } else {

@@ -6,7 +6,7 @@ use camino::Utf8Path;
 use proctor_record::{outcome::Outcome, record::Record, usage::Usd};
 use proctor_report::{
     NoTrials,
-    experiment::{ExperimentError, ExperimentPlan, ExperimentResult, results_of},
+    experiment::{ExperimentError, ExperimentPlan},
     stats::Quotas,
 };
 
@@ -21,13 +21,6 @@ pub enum NoResult {
     /// The trials cannot be analysed.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
-}
-
-/// The result of each candidate, by the trials that the run has now. Empty if it is not an
-/// experiment.
-pub fn results(run: &Utf8Path) -> Result<Vec<ExperimentResult>, NoResult> {
-    let trials = proctor_report::read(&[run.to_owned()])?;
-    Ok(results_of(&trials).transpose()?.unwrap_or_default())
 }
 
 /// The number of trials of each task that the run needs now. None, if they cannot be analysed: the
@@ -83,7 +76,9 @@ impl Spending {
         } else {
             (spent.cost >= limit).then(|| {
                 let [spent, limit] = [spent.cost, limit].map(Usd::dollars);
-                format!("the cost limit of ${limit:.2} is reached: ${spent:.2}")
+                format!(
+                    "${spent:.2} of ${limit:.2} are spent; `--resume` with a higher limit continues"
+                )
             })
         }
     }
@@ -125,7 +120,7 @@ mod tests {
         let text = spending(&[("codex", done, Some(0.9)), ("codex", done, Some(0.3))]);
         assert_eq!(
             text.as_deref(),
-            Some("the cost limit of $1.00 is reached: $1.20")
+            Some("$1.20 of $1.00 are spent; `--resume` with a higher limit continues")
         );
         let text = spending(&[("codex", done, None)]).unwrap();
         assert!(text.contains("unknown"), "{text}");

@@ -54,7 +54,7 @@ pub(crate) const SNAPSHOT_FILE: &str = "suite.yaml";
 /// The link to the newest run.
 const LATEST: &str = "latest";
 
-/// What a resumed run does if definitions have changed.
+/// The reaction of a resumed run to changed definitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnChange {
     /// It is refused.
@@ -80,7 +80,7 @@ pub struct Runner<'a> {
     pub retries: u32,
     /// Pauses the run and cancels trials.
     pub control: &'a Control,
-    /// What a resumed run does if definitions have changed.
+    /// The reaction of a resumed run to changed definitions.
     pub on_change: OnChange,
     /// Whether a cluster's jobs are cancelled with the run.
     pub on_end: &'a OnEnd,

@@ -168,6 +168,8 @@ mod tests {
 
     #[test]
     fn part_that_reached_no_call_of_any_trial_is_not_delivered() {
+        use DeliveryState::{Delivered, NotDelivered, Unknown};
+
         let one = [part("a", Some(false), Some(false)), part("b", None, None)];
         let other = [part("a", None, None), part("c", Some(true), Some(true))];
         let sums = sum_delivery([("x", &one[..]), ("x", &other[..]), ("y", &other[..])]);
@@ -175,7 +177,6 @@ mod tests {
             .iter()
             .map(|it| (it.agent.as_str(), it.name.as_str(), it.state, it.used))
             .collect();
-        use DeliveryState::{Delivered, NotDelivered, Unknown};
         assert_eq!(
             found,
             [

@@ -60,7 +60,13 @@ pub fn run_notes(runs: &[RunRow]) -> Vec<String> {
                 run.name
             ));
         }
-        if run.not_run > 0 {
+        if run.not_run > 0 && run.experiment.is_some() {
+            notes.push(format!(
+                "{}: the experiment ended without {}.",
+                run.name,
+                counted(run.not_run, "planned trial")
+            ));
+        } else if run.not_run > 0 {
             notes.push(format!(
                 "{}: {} without a record; they count nowhere.",
                 run.name,

@@ -17,7 +17,7 @@ use super::{
 /// The most interim and final analyses of an experiment.
 const LOOKS: usize = 4;
 /// Futility: the conditional power below which an experiment stops.
-const FUTILE: f64 = 0.08;
+const FUTILE: f64 = 0.05;
 /// The fraction of the units from which on an experiment can stop for futility.
 const FUTILE_FROM: f64 = 0.5;
 

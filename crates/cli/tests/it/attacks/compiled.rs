@@ -68,14 +68,14 @@ pub fn rust(runner: &str, path: &str) -> Table {
             + &write("src/tool.rs", "fn main() {}"),
         tests: vec!["tests/one.rs"],
         renamed: "macro_rules! sums { ($($name:ident: $a:expr, $b:expr;)*) => { $(#[test] fn $name() { assert_eq!(p::add($a, $b), 3); })* } }\nsums! { first: 1, 2; second: 2, 1; }",
-        settings: rust_settings(runner),
+        settings: Some(rust_settings(runner)),
         rows,
     }
 }
 
 /// Settings that stop the runner, and others.
-fn rust_settings(runner: &str) -> Option<(&'static str, &'static str, String)> {
-    Some(match runner {
+fn rust_settings(runner: &str) -> (&'static str, &'static str, String) {
+    match runner {
         "nextest" => (
             ".config/nextest.toml",
             "[[[\n",
@@ -86,7 +86,7 @@ fn rust_settings(runner: &str) -> Option<(&'static str, &'static str, String)> {
             "[build]\nrustc = \"no-such-program\"\n",
             "[build]\nincremental = false\n".to_owned(),
         ),
-    })
+    }
 }
 
 #[expect(clippy::too_many_lines, reason = "a table")]
@@ -335,7 +335,7 @@ pub fn rust_units(runner: &str, path: &str) -> Table {
             + &write("more/src/lib.rs", ""),
         tests: vec!["src/tests.rs"],
         renamed: "macro_rules! sums { ($($name:ident: $a:expr, $b:expr;)*) => { $(#[test] fn $name() { assert_eq!(crate::add($a, $b), 3); })* } }\nsums! { first: 1, 2; second: 2, 1; }",
-        settings: rust_settings(runner),
+        settings: Some(rust_settings(runner)),
         rows: vec![
             attack(
                 "a module that passes",

@@ -121,7 +121,7 @@ fn variants_of_claude_md_change_the_answer_and_are_delivered() {
 }
 
 #[test]
-fn skill_that_fires_is_told_from_one_that_does_not() {
+fn skill_that_fires_differs_from_one_that_does_not() {
     let variants = json!([{"name": "skilled", "skills": ["skills/fires", "skills/silent"]}]);
     let call = json!({"content": [{"tool_use": {"name": "Skill", "input": {"skill": "fires"}}}]});
     let answers = json!([{"message": call}, {"message": {"content": [{"text": "done"}]}}]);

@@ -19,8 +19,11 @@ fn watch_all() -> Watcher {
     ])
 }
 
+/// The call and part of a treatment's first appearance, and the call of its first use.
+type Delivered = (Option<(u64, RequestPart)>, Option<u64>);
+
 #[track_caller]
-fn check(wire: Wire, requests: &[Value], expected: [(Option<(u64, RequestPart)>, Option<u64>); 3]) {
+fn check(wire: Wire, requests: &[Value], expected: [Delivered; 3]) {
     let watcher = watch_all();
     for (number, request) in requests.iter().enumerate() {
         watcher.observe(wire, request.to_string().as_bytes(), number as u64 + 1);
@@ -32,7 +35,7 @@ fn check(wire: Wire, requests: &[Value], expected: [(Option<(u64, RequestPart)>,
     assert_eq!(seen.collect::<Vec<_>>(), expected, "{wire:?}");
 }
 
-const EXPECTED: [(Option<(u64, RequestPart)>, Option<u64>); 3] = [
+const EXPECTED: [Delivered; 3] = [
     (Some((2, RequestPart::System)), None),
     (Some((2, RequestPart::Tools)), Some(3)),
     (Some((2, RequestPart::Tools)), Some(3)),
@@ -140,10 +143,8 @@ fn short_text_cannot_be_recognized() {
     assert!(TextProbe::of("").is_empty() && TextProbe::of("# Hi\n\n- no\n").is_empty());
     let long = "One line of prose that is long.\n".to_owned() + &"word \n".repeat(1000);
     assert_eq!(TextProbe::of(&long).parts.len(), 1);
-    let lines: String = (0..1000)
-        .map(|n| format!("the line number {n}\n"))
-        .collect();
-    assert_eq!(TextProbe::of(&lines).parts.len(), MOST_PARTS);
+    let lines: Vec<String> = (0..1000).map(|n| format!("the line number {n}")).collect();
+    assert_eq!(TextProbe::of(&lines.join("\n")).parts.len(), MOST_PARTS);
 }
 
 #[test]
