@@ -250,6 +250,9 @@ pub struct PlanArgs {
     /// Where trials run; overrides the suite
     #[arg(long, value_enum, value_name = "KIND")]
     pub sandbox: Option<SandboxArg>,
+    /// Image of trials in containers whose agent and task name none; overrides the suite
+    #[arg(long, value_name = "NAME")]
+    pub image: Option<String>,
     /// Network of trials in containers; overrides suite and tasks
     #[arg(long, value_name = "NETWORK", value_parser = network())]
     pub network: Option<Network>,

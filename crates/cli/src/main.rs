@@ -27,9 +27,9 @@ fn main() -> ExitCode {
     }
     // A remote engine starts Proctor in a container that forwards connections.
     let mut args = std::env::args();
-    if args.nth(1).as_deref() == Some(docker::CARRY) {
+    if args.nth(1).as_deref() == Some(docker::MULTIPLEX) {
         let ports: Vec<u16> = args.filter_map(|port| port.parse::<u16>().ok()).collect();
-        return docker::carry(&ports);
+        return docker::multiplex(&ports);
     }
     let personality = Personality::current();
     let Args {

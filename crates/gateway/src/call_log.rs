@@ -25,7 +25,7 @@ pub(crate) struct CallLogWriter {
 }
 
 enum WriterJob {
-    PooledConnection(LogFile, String),
+    Line(LogFile, String),
     /// Report when all previous lines are written.
     Flush(Sender<()>),
 }
@@ -68,7 +68,7 @@ impl CallLogWriter {
 
     /// Queues a line.
     pub(crate) fn write(&self, file: &LogFile, line: String) {
-        self.send(WriterJob::PooledConnection(file.clone(), line));
+        self.send(WriterJob::Line(file.clone(), line));
     }
 
     /// Waits until all queued lines are written.
@@ -99,13 +99,13 @@ impl Drop for CallLogWriter {
 /// itself.
 fn write_all(jobs: &Receiver<WriterJob>) {
     while let Ok(first) = jobs.recv() {
-        if matches!(first, WriterJob::PooledConnection(..)) {
+        if matches!(first, WriterJob::Line(..)) {
             thread::sleep(GATHER);
         }
         let mut gathered = FileLines::default();
         for job in std::iter::once(first).chain(jobs.try_iter()) {
             match job {
-                WriterJob::PooledConnection(file, line) => gathered.add(file, &line),
+                WriterJob::Line(file, line) => gathered.add(file, &line),
                 WriterJob::Flush(done) => {
                     gathered.write();
                     let _ = done.send(());

@@ -8,11 +8,10 @@ use std::path::Path;
 
 use tokio::net::{UnixListener, UnixStream};
 
-use super::Stream;
-
-/// A connection, with and without a runtime.
-pub(super) type Connection = UnixStream;
-pub(super) type Unattached = std::os::unix::net::UnixStream;
+/// A connection.
+pub type Stream = UnixStream;
+/// A connection without a runtime, on its way to another one.
+pub type Unattached = std::os::unix::net::UnixStream;
 
 /// Every user may connect. Access is controlled by keys, or by the directory of the socket.
 const MODE: u32 = 0o777;
@@ -48,11 +47,11 @@ impl Listener {
 
     /// The next connection. Safe to cancel.
     pub async fn accept(&mut self) -> io::Result<Stream> {
-        Ok(Stream(self.0.accept().await?.0))
+        Ok(self.0.accept().await?.0)
     }
 }
 
 /// Connects to the listener at a path.
-pub(super) async fn connect(path: &Path) -> io::Result<Connection> {
+pub async fn connect(path: &Path) -> io::Result<Stream> {
     UnixStream::connect(path).await
 }

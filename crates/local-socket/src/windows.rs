@@ -11,11 +11,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use super::Stream;
-
-/// A connection, with and without a runtime.
-pub(super) type Connection = TcpStream;
-pub(super) type Unattached = std::net::TcpStream;
+/// A connection.
+pub type Stream = TcpStream;
+/// A connection without a runtime, on its way to another one.
+pub type Unattached = std::net::TcpStream;
 
 /// How long a client may take to send the secret.
 const LONGEST: Duration = Duration::from_secs(5);
@@ -76,7 +75,7 @@ impl Listener {
                 }
                 Some(checked) = self.knocking.join_next() => {
                     if let Ok(Some(stream)) = checked {
-                        return Ok(Stream(stream));
+                        return Ok(stream);
                     }
                 }
             }
@@ -94,7 +93,7 @@ async fn check(mut stream: TcpStream, secret: Secret) -> Option<TcpStream> {
 }
 
 /// Connects to the listener at a path.
-pub(super) async fn connect(path: &Path) -> io::Result<Connection> {
+pub async fn connect(path: &Path) -> io::Result<Stream> {
     let bytes = std::fs::read(path)?;
     let (port, secret) = bytes
         .split_first_chunk()

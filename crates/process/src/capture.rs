@@ -1,7 +1,7 @@
 //! Writes output to disk byte for byte as it comes: one raw log per stream, and a transcript of both in order
 //! of arrival that is short enough to be read.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -55,28 +55,67 @@ pub struct Capture {
     stdout: Log,
     stderr: Log,
     transcript: Log,
+    /// Whether the transcript is a second name of stdout's raw log. That saves a copy while nothing distinguishes the
+    /// two: most agents write to one stream only.
+    is_linked: bool,
 }
 
 impl Capture {
     /// Creates the three files, empty.
     pub fn create(paths: CapturePaths, limits: CaptureLimits) -> Result<Self, CaptureError> {
+        let stdout = Log::create(paths.stdout, limits.raw)?;
+        let stderr = Log::create(paths.stderr, limits.raw)?;
+        // A file of an earlier attempt may be such a second name: its content must not be emptied.
+        let _ = fs::remove_file(&paths.transcript);
+        let is_linked = cfg!(unix) && fs::hard_link(&stdout.path, &paths.transcript).is_ok();
+        let transcript = if is_linked {
+            Log {
+                path: paths.transcript,
+                file: None,
+                limit: limits.transcript,
+                seen: 0,
+            }
+        } else {
+            Log::create(paths.transcript, limits.transcript)?
+        };
         Ok(Self {
-            stdout: Log::create(paths.stdout, limits.raw)?,
-            stderr: Log::create(paths.stderr, limits.raw)?,
-            transcript: Log::create(paths.transcript, limits.transcript)?,
+            stdout,
+            stderr,
+            transcript,
+            is_linked,
         })
     }
 
     /// Adds output of a process. An error is reported once per file; its later bytes are only
     /// counted.
     pub fn write(&mut self, stream: Stream, bytes: &[u8]) -> Result<(), CaptureError> {
+        let unlinked = self.unlink_before(stream, bytes);
         let raw = match stream {
             Stream::Stdout => &mut self.stdout,
             Stream::Stderr => &mut self.stderr,
         };
         let raw = raw.write(bytes);
         let transcript = self.write_transcript(bytes);
-        raw.and(transcript)
+        unlinked.and(raw).and(transcript)
+    }
+
+    /// Makes the transcript a file of its own if these bytes make it differ from stdout's raw log.
+    fn unlink_before(&mut self, stream: Stream, bytes: &[u8]) -> Result<(), CaptureError> {
+        let seen = self.stdout.seen + bytes.len() as u64;
+        let is_same =
+            stream == Stream::Stdout && seen <= self.stdout.limit.min(self.transcript.limit);
+        if !self.is_linked || is_same {
+            return Ok(());
+        }
+        self.is_linked = false;
+        let path = &self.transcript.path;
+        let copied = fs::remove_file(path).and_then(|()| {
+            let mut own = File::create_new(path)?;
+            io::copy(&mut File::open(&self.stdout.path)?, &mut own)?;
+            Ok(own)
+        });
+        self.transcript.file = Some(copied.map_err(|source| failed(path, source))?);
+        Ok(())
     }
 
     fn write_transcript(&mut self, bytes: &[u8]) -> Result<(), CaptureError> {
@@ -117,7 +156,7 @@ impl Capture {
 #[derive(Debug)]
 struct Log {
     path: PathBuf,
-    /// `None` after a failed write.
+    /// `None` after a failed write, and while another file holds the content.
     file: Option<File>,
     limit: u64,
     seen: u64,
@@ -167,7 +206,6 @@ fn failed(path: &Path, source: io::Error) -> CaptureError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
 
     fn paths(folder: &Path) -> CapturePaths {
         CapturePaths {
@@ -192,6 +230,31 @@ mod tests {
         );
         assert_eq!((capture.stdout_bytes(), capture.stderr_bytes()), (4, 2));
         assert!(!capture.truncated() && !capture.raw_truncated());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn transcript_takes_no_space_until_it_differs_from_stdout() {
+        use std::os::unix::fs::MetadataExt;
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| fs::metadata(folder.path().join(name)).unwrap().ino();
+        for attempt in ["first", "second"] {
+            let mut capture =
+                Capture::create(paths(folder.path()), CaptureLimits::default()).unwrap();
+            capture.write(Stream::Stdout, attempt.as_bytes()).unwrap();
+            assert_eq!(file("out"), file("both"));
+            let transcript = fs::read_to_string(folder.path().join("both")).unwrap();
+            assert_eq!(transcript, attempt);
+        }
+        let mut capture = Capture::create(paths(folder.path()), CaptureLimits::default()).unwrap();
+        capture.write(Stream::Stderr, b"e").unwrap();
+        assert_ne!(file("out"), file("both"));
+        capture.write(Stream::Stdout, b"o").unwrap();
+        let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+        assert_eq!(
+            (read("out"), read("err"), read("both")),
+            ("o".into(), "e".into(), "eo".into())
+        );
     }
 
     #[test]

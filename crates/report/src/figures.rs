@@ -1,5 +1,6 @@
 //! Figures as text, the same in every format.
 
+pub(super) use proctor_record::text::columns;
 use proctor_record::text::counted;
 
 use crate::stats::{Interval, Median, Needed, PassRate, Power, RankRange};
@@ -103,34 +104,6 @@ pub(super) fn power(power: &Power) -> String {
     format!("{tasks}{trials}")
 }
 
-/// Columns of text, each as wide as its widest cell.
-pub(super) fn columns(rows: &[Vec<String>], right: &[usize]) -> String {
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let most = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..most).map(width).collect();
-    let mut text = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (column, cell) in row.iter().enumerate() {
-            let pad = " ".repeat(widths[column] - cell.chars().count());
-            if column > 0 {
-                line.push_str("  ");
-            }
-            if right.contains(&column) {
-                line.extend([pad.as_str(), cell]);
-            } else {
-                line.extend([cell.as_str(), &pad]);
-            }
-        }
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,11 +115,5 @@ mod tests {
         let shown = [1_500.0, 600_000.0, 7_200_000.0].map(millis);
         assert_eq!(shown, ["1.5 s", "10.0 min", "2.0 h"]);
         assert_eq!([950.0, 45_600.0, 1.2e7].map(count), ["950", "46k", "12.0M"]);
-    }
-
-    #[test]
-    fn columns_are_as_wide_as_their_widest_cell() {
-        let rows = [["a", "1"], ["bär", "10"]].map(|row| row.map(str::to_owned).to_vec());
-        assert_eq!(columns(&rows, &[1]), "a     1\nbär  10\n");
     }
 }

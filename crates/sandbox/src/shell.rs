@@ -30,7 +30,7 @@ pub struct ShellCommand<'a> {
 }
 
 /// The result of a command.
-pub struct Ran {
+pub struct ShellResult {
     /// The exit.
     pub exit: Exit,
     /// The last line of its output; empty if there is none.
@@ -39,7 +39,7 @@ pub struct Ran {
     pub shell: Option<&'static str>,
 }
 
-impl Ran {
+impl ShellResult {
     /// The exit code, or the reason that there is none.
     pub fn code(&self, line: &str) -> Result<i32, String> {
         match (self.exit.ended_by, self.exit.status) {
@@ -69,7 +69,7 @@ impl ShellCommand<'_> {
         exec_env: &ExecEnv,
         host: &Host,
         cancel: &CancellationToken,
-    ) -> Result<Ran, String> {
+    ) -> Result<ShellResult, String> {
         let text = |error: &dyn std::error::Error| error.to_string();
         let shell = match exec_env {
             ExecEnv::Local => host.shell(),
@@ -91,7 +91,7 @@ impl ShellCommand<'_> {
         let process = exec_env.start(command, host).await;
         let process = process.map_err(|error| text(&error))?;
         let ran = follow(process, &mut capture, cancel).await?;
-        Ok(Ran {
+        Ok(ShellResult {
             shell: script.map(|_| "cmd.exe"),
             ..ran
         })
@@ -112,7 +112,7 @@ impl ShellCommand<'_> {
         user: Option<&str>,
         exec_env: &ContainerEnv,
         cancel: &CancellationToken,
-    ) -> Result<Ran, String> {
+    ) -> Result<ShellResult, String> {
         let text = |error: &dyn std::error::Error| error.to_string();
         let (command, mut capture) = self.prepare()?;
         let process = exec_env.start(command, user.map(str::to_owned)).await;
@@ -156,7 +156,7 @@ async fn follow(
     mut process: Running,
     capture: &mut Capture,
     cancel: &CancellationToken,
-) -> Result<Ran, String> {
+) -> Result<ShellResult, String> {
     let text = |error: &dyn std::error::Error| error.to_string();
 
     let mut tail = Vec::new();
@@ -177,7 +177,7 @@ async fn follow(
             }
         }
     };
-    Ok(Ran {
+    Ok(ShellResult {
         exit,
         last_line: last_line(&tail),
         shell: None,

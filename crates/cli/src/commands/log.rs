@@ -6,7 +6,7 @@ use proctor_agents::{self as agents, ADAPTERS};
 use proctor_harness::trial::export::{self, Exchange};
 use proctor_record::{
     VERSION,
-    transcript::{self, Contender, Format, Found, Recording},
+    transcript::{self, AgentContext, Format, Found, Recording},
 };
 
 use crate::{
@@ -42,11 +42,11 @@ pub fn normalize(args: &NormalizeArgs) -> Result<Exit, CliError> {
             NormalizeFormat::Atif => Format::Atif,
         },
         truncated_code: adapter.cli().map(|cli| cli.truncated_code),
-        contender: Contender {
+        agent: AgentContext {
             name: adapter.name(),
             adapter_version: VERSION,
             provider: adapter.provider(),
-            ..Contender::default()
+            ..AgentContext::default()
         },
         ..Recording::default()
     };

@@ -161,7 +161,7 @@ fn plan_suite(
     };
     filter.apply(&mut suite)?;
     suite.trials = options.trials.unwrap_or(suite.trials);
-    apply_sandbox(&mut suite.execution, args);
+    apply_sandbox(&mut suite.execution, args)?;
     apply_keep_workspace(&mut suite.execution, args);
     let mut overrides = models::overrides(&args.models, host)?;
     if let Some(experiment) = &mut suite.experiment {
@@ -188,7 +188,9 @@ fn plan_suite(
     Ok(PlannedRun {
         log_level: settings.log_level,
         notes: super::notes(&suite),
-        results_dir: suite.results_dir,
+        results_dir: suite
+            .results_dir
+            .unwrap_or_else(|| super::runs_dir(&host, settings)),
         parallel: options.parallel.map_or(suite.parallel, usize::from),
         execution: suite.execution,
         plan,
@@ -209,7 +211,7 @@ pub fn cases(
         keep_workspace: settings.keep_workspace.unwrap_or_default(),
         ..Execution::default()
     };
-    apply_sandbox(&mut execution, args);
+    apply_sandbox(&mut execution, args)?;
     apply_keep_workspace(&mut execution, args);
     apply_network(&mut execution, args)?;
     let case_options = CaseOptions {
@@ -287,12 +289,20 @@ fn no_match(what: &'static str, name: &str, known: Vec<String>) -> CliError {
     })
 }
 
-fn apply_sandbox(execution: &mut Execution, args: &RunArgs) {
+fn apply_sandbox(execution: &mut Execution, args: &RunArgs) -> Result<(), CliError> {
     match args.options.sandbox {
         Some(SandboxArg::Docker) => execution.use_containers(),
         Some(SandboxArg::Local) => execution.sandbox = SandboxKind::Local,
         None => {}
     }
+    match &args.options.image {
+        Some(_) if execution.sandbox == SandboxKind::Local => {
+            return Err(CliError::NeedsContainers { setting: "--image" });
+        }
+        Some(image) => execution.image = Some(image.clone()),
+        None => {}
+    }
+    Ok(())
 }
 
 fn apply_keep_workspace(execution: &mut Execution, args: &RunArgs) {

@@ -148,7 +148,7 @@ pub(super) fn execute(
             until_stopped(running, &progress, &cancel, stopping)
         }
         Some(run) => {
-            let run = resumed(run, planned);
+            let run = resumed(run, &runner)?;
             let running = runner.resume(&run, &listener, &cancel);
             until_stopped(running, &progress, &cancel, stopping)
         }
@@ -189,15 +189,19 @@ pub(super) fn print_result(
     Ok(exit(summary))
 }
 
-/// The run to resume: `latest`, an id, or a folder.
-fn resumed(run: &Utf8Path, planned: &PlannedRun) -> Utf8PathBuf {
-    let results_dir = &planned.results_dir;
+/// The run to resume: an id, a folder, or `latest` for the newest run of the plan.
+fn resumed(run: &Utf8Path, runner: &Runner<'_>) -> Result<Utf8PathBuf, CliError> {
+    let results_dir = runner.results_dir;
     if run == "latest" {
-        return results_dir.join(run);
+        let suite = runner.plan.suite_file();
+        let places = super::results_places(runner.host, suite)?;
+        let runs = super::all_runs(&[vec![results_dir.to_owned()], places].concat());
+        let started = runner.find_started(&runs);
+        return Ok(started.unwrap_or_else(|| results_dir.join(run)));
     }
     let by_id = [results_dir.join("runs").join(run), results_dir.join(run)];
     let by_id = by_id.into_iter().find(|folder| folder.is_dir());
-    by_id.unwrap_or_else(|| planned.host.cwd.join(run))
+    Ok(by_id.unwrap_or_else(|| runner.host.cwd.join(run)))
 }
 
 pub(super) fn dry_run(plan: &RunPlan) -> Result<Exit, CliError> {

@@ -13,6 +13,9 @@ use crate::{error::CliError, personality::Personality};
 /// The name of the newest run.
 const LATEST: &str = "latest";
 
+/// The directory of suites' runs in earlier versions, and in Thunderdome.
+const EARLIER: &str = "results";
+
 /// The directory of runs: `.proctor` of the project, unless the settings or the name of the program
 /// override it.
 pub(super) fn runs_dir(host: &Host, settings: &Settings) -> Utf8PathBuf {
@@ -38,9 +41,12 @@ pub(super) fn results_places(
     let suite = suite
         .map(Utf8Path::to_owned)
         .or_else(|| default_suite(host));
-    let own = suite.and_then(|suite| results_dir_of(&host.cwd.join(suite)));
+    let suite = suite.map(|suite| host.cwd.join(suite));
+    let own = suite.as_ref().and_then(|suite| results_dir_of(suite));
     let mut places = Vec::from_iter(own);
-    for place in self::places(host)? {
+    // Earlier versions stored runs beside their suite.
+    let beside = suite.and_then(|suite| Some(suite.parent()?.join(EARLIER)));
+    for place in self::places(host)?.into_iter().chain(beside) {
         if !places.contains(&place) {
             places.push(place);
         }
@@ -72,8 +78,11 @@ fn started_at(run: &Utf8PathBuf) -> Option<Timestamp> {
 pub(super) fn places(host: &Host) -> Result<Vec<Utf8PathBuf>, CliError> {
     let mut places = vec![runs_dir(host, &settings(host)?)];
     // Earlier versions stored runs here.
-    for name in ["results", record::PROJECT_DIR] {
-        let place = host.cwd.join(name);
+    for place in [
+        host.cwd.join(EARLIER),
+        host.cwd.join(record::PROJECT_DIR),
+        project_dir(&host.cwd).join(EARLIER),
+    ] {
         if !places.contains(&place) {
             places.push(place);
         }

@@ -176,7 +176,7 @@ fn run(context: &TestContext, sandbox: &Sandbox, evaluators: &Value, rows: &[Row
 }
 
 pub fn record(context: &TestContext, number: usize) -> Value {
-    let trials = context.root().join("results/latest/trials");
+    let trials = context.root().join(".proctor/latest/trials");
     let path: Utf8PathBuf = trials.join(format!(
         "row-{number}/attacked/trial-1/artifacts/record.json"
     ));

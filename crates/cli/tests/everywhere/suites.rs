@@ -37,7 +37,7 @@ fn run(context: &TestContext, suite: &Utf8PathBuf, args: &[&str]) -> Output {
 
 /// The folder of the only run of the suite.
 fn run_folder(context: &TestContext) -> Utf8PathBuf {
-    let runs = context.root().join("suite/results/runs");
+    let runs = context.root().join(".proctor/runs");
     let mut runs = runs
         .read_dir_utf8()
         .unwrap()

@@ -43,9 +43,7 @@ fn spec_with(context: &TestContext, seconds: u64, more: &Value, args: &[&str]) -
         output.stderr.contains("sbatch failed: closed"),
         "{output:?}"
     );
-    context
-        .root()
-        .join("suite/results/latest/cluster/trials/0.json")
+    context.root().join(".proctor/latest/cluster/trials/0.json")
 }
 
 fn trial(context: &TestContext, spec: &Utf8PathBuf) -> Program {
@@ -162,7 +160,7 @@ fn work_that_was_not_judged_in_time_can_be_rescored() {
     let command = format!("test -e {fast} || sleep 60");
     slow["evaluators"] = json!([{"name": "command", "config": {"command": command}}]);
     fs_err::write(&case, slow.to_string()).unwrap();
-    fs_err::remove_dir_all(suite.join("results")).unwrap();
+    fs_err::remove_dir_all(context.root().join(".proctor")).unwrap();
     let path = suite.join("proctor.json");
     let run = context.proctor(["run", path.as_str()]).run();
     run.assert_code(3);
@@ -176,7 +174,7 @@ fn work_that_was_not_judged_in_time_can_be_rescored() {
     let again = trial(&context, &spec).run();
     assert!(again.stdout.contains("already has a record"), "{again:?}");
     fs_err::write(fast, "").unwrap();
-    let latest = suite.join("results/latest");
+    let latest = context.root().join(".proctor/latest");
     let rescored = context.proctor(["rescore", latest.as_str()]).run();
     let record = json_of(&folder.join("artifacts/record.json"));
     assert_eq!(record["status"], "passed", "{rescored:?} {record:#}");
@@ -218,7 +216,7 @@ fn agent_that_did_not_start_in_its_jobs_time_is_excluded() {
     let mut slow = json_of(&case);
     slow["pre_execution"] = json!([{"name": "script", "config": {"command": "sleep 60"}}]);
     fs_err::write(&case, slow.to_string()).unwrap();
-    fs_err::remove_dir_all(suite.join("results")).unwrap();
+    fs_err::remove_dir_all(context.root().join(".proctor")).unwrap();
     let path = suite.join("proctor.json");
     context.proctor(["run", path.as_str()]).run().assert_code(3);
     trial(&context, &spec).run().assert_code(3);
@@ -333,7 +331,7 @@ fn trial_on_a_node_has_the_digests_of_a_local_one() {
     let on_node = json_of(&folder.join("artifacts/record.json"));
     let path = suite(&context, &agents(&context, 0), &json!({}));
     context.proctor(["run", path.as_str()]).run().assert_code(0);
-    let trials = context.root().join("suite/results/latest/trials");
+    let trials = context.root().join(".proctor/latest/trials");
     let task = on_node["task"]["name"].as_str().unwrap();
     let local = trials.join("writer").join(task);
     let local = json_of(&local.join("trial-1/artifacts/record.json"));

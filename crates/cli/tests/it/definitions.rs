@@ -21,7 +21,7 @@ fn start(context: &TestContext, path: &Utf8PathBuf, more: &[&str]) -> Output {
 }
 
 fn latest(context: &TestContext) -> Utf8PathBuf {
-    let latest = context.root().join("suite/results/latest");
+    let latest = context.root().join(".proctor/latest");
     latest.canonicalize_utf8().unwrap()
 }
 

@@ -30,7 +30,7 @@ fn a_run_that_is_killed_at_fifty_instants_loses_nothing_and_leaves_nothing() {
         seed: 20_240_229,
         within: Duration::from_millis(700),
     };
-    kills.survive(&context.root().join("suite/results"), |start| {
+    kills.survive(&context.root().join(".proctor"), |start| {
         let resume = (start == Start::Resume).then_some("--resume");
         let program = context.proctor(["run", path.as_str()].into_iter().chain(resume));
         program.deadline(Duration::from_mins(3))
@@ -41,12 +41,12 @@ fn a_run_that_is_killed_at_fifty_instants_loses_nothing_and_leaves_nothing() {
 /// A file system of one megabyte, which is full after a few trials. It is mounted in a separate
 /// mount namespace, so that nothing stays mounted.
 const FULL: &str = r#"
-mkdir suite/results && mount -t tmpfs -o size=1m none suite/results || exit 99
+mkdir .proctor && mount -t tmpfs -o size=1m none .proctor || exit 99
 "$1" run suite/proctor.json --parallel 2 > first.out 2> first.err; echo $? > first.code
-cp -r suite/results first
-mount -o remount,size=200m suite/results || exit 99
+cp -r .proctor first
+mount -o remount,size=200m .proctor || exit 99
 "$1" run suite/proctor.json --resume > second.out 2> second.err; echo $? > second.code
-cp -r suite/results second
+cp -r .proctor second
 "#;
 
 /// Whether this user may mount here. Under `CI` it must be so.

@@ -17,7 +17,7 @@ fn accounts(context: &TestContext, agents: &Value, code: i32) -> [String; 4] {
     let path = suite(context, agents, &json!({}));
     let run = context.proctor(["run", path.as_str()]).run();
     run.assert_code(code);
-    let latest = context.root().join("suite/results/latest");
+    let latest = context.root().join(".proctor/latest");
     let ask = |args: &[&str]| {
         let args = args.iter().copied().chain([latest.as_str()]);
         let output = context.proctor(args).run();
@@ -340,7 +340,7 @@ fn closed_pipe_is_not_an_error() {
     let context = context();
     let path = suite(&context, &two_agents(&context), &json!({}));
     context.proctor(["run", path.as_str()]).run();
-    let latest = context.root().join("suite/results/latest");
+    let latest = context.root().join(".proctor/latest");
     let latest = latest.as_str();
     let trial = Utf8Path::new(latest).join("trials/writer/one/trial-1");
     let trial = trial.as_str();
@@ -387,7 +387,7 @@ fn format_of_an_output_file_comes_from_its_extension() {
     let context = context();
     let path = suite(&context, &two_agents(&context), &json!({}));
     context.proctor(["run", path.as_str()]).run();
-    let latest = context.root().join("suite/results/latest");
+    let latest = context.root().join(".proctor/latest");
     let latest = latest.as_str();
     let refused = context.proctor(["report", latest, "-o", "x.pdf"]).run();
     refused.assert_code(2);

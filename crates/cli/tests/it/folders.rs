@@ -42,7 +42,7 @@ fn run(context: &TestContext, folder: &Utf8PathBuf, args: &[&str]) -> Output {
 }
 
 fn record(context: &TestContext, agent: &str) -> Value {
-    let path = format!("results/latest/trials/{agent}/org-greet/trial-1/artifacts/record.json");
+    let path = format!(".proctor/latest/trials/{agent}/org-greet/trial-1/artifacts/record.json");
     let bytes = fs_err::read(context.root().join(path)).unwrap();
     serde_json::from_slice(&bytes).unwrap()
 }
@@ -214,7 +214,7 @@ fn an_instruction_that_needs_docker_is_refused_with_its_line() {
     for part in ["Dockerfile:3:1", "RUN apt-get update", "`--sandbox docker`"] {
         assert!(output.stderr.contains(part), "{part}: {output}");
     }
-    assert!(!context.root().join("results").exists());
+    assert!(!context.root().join(".proctor").exists());
     let valid = context.proctor(["validate", folder.as_str()]).run();
     valid.assert_code(0);
     assert!(

@@ -164,7 +164,7 @@ fn hidden_tests_are_safe_from_processes_of_the_agent_and_of_the_work() {
 }
 
 fn latest(context: &TestContext) -> Utf8PathBuf {
-    context.root().join("suite/results/latest")
+    context.root().join(".proctor/latest")
 }
 
 fn record_in(trial: &Utf8Path) -> Value {

@@ -227,7 +227,7 @@ fn fallback_runs_after_an_infrastructure_failure() {
     output.assert_code(0);
     let summary: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(summary["trials"][0]["iterations"], 2);
-    let run = context.root().join("suite/results/latest");
+    let run = context.root().join(".proctor/latest");
     let status = context.proctor(["status", run.as_str()]).run();
     let reported = "claude-code on one, trial 1: started 2 times";
     assert!(status.stdout.contains(reported), "{status}");

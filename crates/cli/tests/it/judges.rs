@@ -429,7 +429,7 @@ fn budget_of_the_agent_does_not_limit_its_judge() {
     let path = folder.join("proctor.json");
     fs_err::write(&path, suite.to_string()).unwrap();
     context.proctor(["run", path.as_str()]).run().assert_code(0);
-    let results = folder.join("results");
+    let results = context.root().join(".proctor");
     let record = |trial: u32| -> Value {
         let file = format!("latest/trials/command/case/trial-{trial}/artifacts/record.json");
         serde_json::from_slice(&fs_err::read(results.join(file)).unwrap()).unwrap()

@@ -14,7 +14,7 @@ fn run_suite(context: &TestContext, path: &Utf8Path, args: &[&str]) -> Utf8PathB
     let all = ["run", path.as_str()].into_iter();
     let output: Output = context.proctor(all.chain(args.iter().copied())).run();
     assert!(matches!(output.code, Some(0 | 1)), "{output}");
-    context.root().join("suite/results/latest")
+    context.root().join(".proctor/latest")
 }
 
 /// A suite of one task in which a shell script is the agent.

@@ -192,6 +192,9 @@ fn help_of_run() {
               - local:  In directories and process trees of this machine
               - docker: In containers
 
+          --image <NAME>
+              Image of trials in containers whose agent and task name none; overrides the suite
+
           --network <NETWORK>
               Network of trials in containers; overrides suite and tasks
 

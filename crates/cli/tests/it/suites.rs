@@ -44,7 +44,7 @@ fn run(context: &TestContext, suite: &Utf8PathBuf, args: &[&str]) -> Output {
 }
 
 fn latest(context: &TestContext) -> Utf8PathBuf {
-    context.root().join("suite/results/latest")
+    context.root().join(".proctor/latest")
 }
 
 pub(crate) fn json_of(path: &Utf8PathBuf) -> Value {
@@ -127,7 +127,7 @@ fn order_depends_on_the_seed_and_each_round_is_complete() {
         ["1", "1", "1", "1", "2", "2", "2", "2", "3", "3", "3", "3"]
     );
     assert!(
-        !context.root().join("suite/results").exists(),
+        !context.root().join(".proctor").exists(),
         "a dry run leaves nothing"
     );
 }
@@ -207,7 +207,7 @@ fn errors_in_a_suite_have_positions() {
             "{reported}: {}",
             output.stderr
         );
-        assert!(!context.root().join("suite/results").exists(), "{reported}");
+        assert!(!context.root().join(".proctor").exists(), "{reported}");
     }
 }
 
@@ -256,6 +256,7 @@ fn test_cases_take_the_options_of_suites() {
         (["--agent", "nosuch"], "unknown agent type `nosuch`"),
         (["--task", "three"], "unknown task `three`"),
         (["--network", "none"], "network"),
+        (["--image", "busybox"], "`--image` requires containers"),
     ] {
         let refused = proctor(&args);
         refused.assert_code(2);
@@ -284,7 +285,7 @@ fn a_test_case_whose_trial_was_interrupted_is_resumed_in_its_folder() {
 }
 
 #[test]
-fn runs_of_test_cases_belong_to_the_project_and_not_to_its_workspaces() {
+fn runs_belong_to_the_project_and_not_to_its_workspaces() {
     let context = context();
     let project = context.root().join("project");
     fs_err::create_dir_all(project.join("inner")).unwrap();
@@ -294,13 +295,16 @@ fn runs_of_test_cases_belong_to_the_project_and_not_to_its_workspaces() {
         "agent": {"type": "null"}, "evaluators": ["git-diff"],
     });
     fs_err::write(project.join("inner/case.json"), case.to_string()).unwrap();
+    let suite = json!({"agents": [{"type": "null"}], "tasks": [{"testcase": "case.json"}]});
+    fs_err::write(project.join("inner/suite.json"), suite.to_string()).unwrap();
     let proctor = |args: &[&str]| {
         let program = context.proctor(args.iter().copied());
         program.current_dir(project.join("inner")).run()
     };
-    for _ in 0..2 {
-        proctor(&["run", "case.json"]).assert_code(0);
-    }
+    proctor(&["run", "case.json"]).assert_code(0);
+    proctor(&["run", "suite.json"]).assert_code(0);
+    let suite = fs_err::canonicalize(project.join(".proctor/latest")).unwrap();
+    proctor(&["run", "case.json"]).assert_code(0);
     let ignored = fs_err::read_to_string(project.join(".proctor/.gitignore")).unwrap();
     assert_eq!(ignored, "*\n");
     let workspace = project.join(".proctor/latest/src-modified");
@@ -308,8 +312,15 @@ fn runs_of_test_cases_belong_to_the_project_and_not_to_its_workspaces() {
     assert!(!workspace.join(".proctor").exists());
     let listed = proctor(&["list", "runs", "--json"]);
     let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
-    assert_eq!(listed.as_array().unwrap().len(), 2);
+    assert_eq!(listed.as_array().unwrap().len(), 3);
     proctor(&["status"]).assert_code(0);
+    // The latest run is of the test case; that of the suite is resumed.
+    let resumed = proctor(&["run", "suite.json", "--resume"]);
+    resumed.assert_code(0);
+    assert!(
+        resumed.stdout.contains(suite.to_str().unwrap()),
+        "{resumed}"
+    );
 }
 
 #[test]

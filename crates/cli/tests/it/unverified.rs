@@ -66,8 +66,9 @@ fn an_answer_of_a_cli_counts_only_with_a_model_call_at_the_gateway() {
         let path = folder.join("proctor.json");
         fs_err::write(&path, suite.to_string()).unwrap();
         context.proctor(["run", path.as_str()]).run();
-        let record =
-            folder.join("results/latest/trials/command/case/trial-1/artifacts/record.json");
+        let record = context
+            .root()
+            .join(".proctor/latest/trials/command/case/trial-1/artifacts/record.json");
         let record: Value = serde_json::from_slice(&fs_err::read(record).unwrap()).unwrap();
         record["verdicts"][0].clone()
     };
@@ -90,7 +91,7 @@ fn an_answer_of_a_cli_counts_only_with_a_model_call_at_the_gateway() {
         message.contains("; unverified: no gateway observed the judge's model calls"),
         "{message}"
     );
-    let report = context.root().join("cases/results/latest");
+    let report = context.root().join(".proctor/latest");
     let report = context.proctor(["report", report.as_str()]).run();
     assert!(
         report

@@ -41,7 +41,7 @@ fn run(context: &TestContext, path: &Utf8PathBuf, more: &[&str]) -> Output {
 }
 
 fn artifacts(context: &TestContext, agent: &str) -> Utf8PathBuf {
-    let trials = context.root().join("suite/results/latest/trials");
+    let trials = context.root().join(".proctor/latest/trials");
     trials.join(agent).join("task/trial-1/artifacts")
 }
 
@@ -98,7 +98,7 @@ fn files_of_a_variant_are_neither_work_nor_judged() {
         without["agent"]["definition"]["digest"]
     );
     // A judgement is repeated from the same base.
-    let latest = context.root().join("suite/results/latest");
+    let latest = context.root().join(".proctor/latest");
     let output = context.proctor(["rescore", latest.as_str()]).run();
     output.assert_code(0);
     assert_eq!(record(&context, "with")["status"], "passed", "{output}");
@@ -215,7 +215,7 @@ fn resume_with_accepted_changes_keeps_both_definitions_apart() {
     };
     let path = suite(&context, &agents("one"), &json!({"trials": 2}));
     run(&context, &path, &[]).assert_code(0);
-    let trials = context.root().join("suite/results/latest/trials/a/task");
+    let trials = context.root().join(".proctor/latest/trials/a/task");
     fs_err::remove_dir_all(trials.join("trial-2")).unwrap();
     suite(&context, &agents("two"), &json!({"trials": 2}));
     let refused = run(&context, &path, &["--resume"]);
@@ -224,7 +224,7 @@ fn resume_with_accepted_changes_keeps_both_definitions_apart() {
     assert!(refused.stderr.contains("--accept-changes"), "{refused}");
     run(&context, &path, &["--resume", "--accept-changes"]).assert_code(0);
     run(&context, &path, &["--resume"]).assert_code(0);
-    let latest = context.root().join("suite/results/latest");
+    let latest = context.root().join(".proctor/latest");
     let output = context
         .proctor(["report", "--format", "json", latest.as_str()])
         .run();

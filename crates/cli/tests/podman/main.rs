@@ -58,7 +58,7 @@ impl Rig {
     }
 
     fn trial(&self) -> Utf8PathBuf {
-        let trials = self.context.root().join("results/latest/trials/agent");
+        let trials = self.context.root().join(".proctor/latest/trials/agent");
         trials.join("greet/trial-1")
     }
 

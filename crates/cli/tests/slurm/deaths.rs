@@ -34,7 +34,7 @@ fn trials_of_a_dead_node_run_elsewhere_with_one_record_each() {
         &json!({"trials": 12, "parallel": 12}),
     );
     let running = rig.run(&[]).deadline(Duration::from_mins(7)).spawn();
-    let results = rig.context.root().join("results/latest");
+    let results = rig.context.root().join(".proctor/latest");
     wait_until(Duration::from_mins(1), "trials run on the node", || {
         let args = ["-h", "-w", "node2", "-t", "RUNNING"];
         let here = || rig.cluster.ask("squeue", &args).lines().count();

@@ -62,7 +62,7 @@ impl Rig {
 
     /// The newest run.
     pub fn latest(&self) -> Utf8PathBuf {
-        let link = self.context.root().join("results/latest");
+        let link = self.context.root().join(".proctor/latest");
         link.canonicalize_utf8().unwrap()
     }
 
@@ -74,7 +74,7 @@ impl Rig {
     /// The finished records, by their trial.
     pub fn finished(&self) -> BTreeMap<u64, Value> {
         let mut records = BTreeMap::new();
-        let link = self.context.root().join("results/latest/trials");
+        let link = self.context.root().join(".proctor/latest/trials");
         for agent in link.read_dir_utf8().into_iter().flatten().flatten() {
             let tasks = agent.path().join("task").read_dir_utf8();
             for trial in tasks.into_iter().flatten().flatten() {

@@ -60,7 +60,7 @@ fn a_trial_that_is_started_twice_is_run_once() {
     let (agent, go) = waiter(&context);
     let rig = Rig::of(cluster, context, &agent, &json!({"trials": 1}));
     let running = rig.run(&[]).spawn();
-    let results = rig.context.root().join("results/latest");
+    let results = rig.context.root().join(".proctor/latest");
     wait_until(Duration::from_mins(1), "the trial begins", || {
         results.join("trials/agent/task/trial-1/artifacts").exists()
     });
@@ -135,7 +135,7 @@ fn a_run_whose_jobs_all_wait_is_not_removed() {
     let jobs = rig
         .context
         .root()
-        .join("results/latest/cluster/jobs.ndjson");
+        .join(".proctor/latest/cluster/jobs.ndjson");
     wait_until(Duration::from_mins(1), "it has jobs", || jobs.exists());
     running.signal(rustix::process::Signal::INT);
     running.wait().assert_code(130);

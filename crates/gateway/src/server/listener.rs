@@ -55,7 +55,7 @@ type Slot = Option<OwnedSemaphorePermit>;
 
 enum Accepted {
     Tcp(StdTcpStream),
-    Local(proctor_local_socket::Handed),
+    Local(proctor_local_socket::Unattached),
 }
 
 enum BoundListener {
@@ -226,7 +226,7 @@ async fn accept_all(
             loop {
                 let slot = take_slot(slots.as_ref()).await;
                 let accepted = listener.accept().await;
-                let accepted = accepted.and_then(proctor_local_socket::Stream::hand_on);
+                let accepted = accepted.and_then(proctor_local_socket::Stream::into_std);
                 let accepted = accepted.map(|stream| (Accepted::Local(stream), slot));
                 pass_on(accepted, &access, &queues).await;
             }
@@ -270,7 +270,10 @@ async fn serve(
                 }
             }
         }
-        Accepted::Local(stream) => serve_on(stream.take()?, worker, access).await,
+        Accepted::Local(stream) => {
+            let stream = proctor_local_socket::Stream::from_std(stream)?;
+            serve_on(stream, worker, access).await;
+        }
     }
     Ok(())
 }

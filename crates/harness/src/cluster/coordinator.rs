@@ -26,8 +26,10 @@ use tokio_util::sync::CancellationToken;
 use super::{
     lost_trials::LostTrial,
     paths,
-    planner::{Array, LeaseState, Look, Planner, Queued, Step, TaskId, Word, arrays},
-    slurm::{Shape, Slurm, word_in_log},
+    planner::{
+        Array, LeaseState, Planner, Queued, Step, TaskEnd, TaskId, TrialObservation, arrays,
+    },
+    slurm::{Shape, Slurm, end_in_log},
 };
 use crate::{
     cluster::spec::{GatewaySpec, SPEC_VERSION, SuiteSpec, TrialSpec, digest},
@@ -189,7 +191,7 @@ impl<'a> Coordinator<'a> {
             }
             // Jobs continue even if the controller does not respond.
             if let Ok(queue) = self.slurm.queue().await {
-                self.look(&queue, listener).await?;
+                self.check(&queue, listener).await?;
             }
         }
     }
@@ -204,10 +206,10 @@ impl<'a> Coordinator<'a> {
             queue => queue?,
         };
         self.note_jobs(&queue);
-        let words = if known.is_empty() {
+        let ends = if known.is_empty() {
             BTreeMap::new()
         } else {
-            self.slurm.words().await.unwrap_or_default()
+            self.slurm.ends().await.unwrap_or_default()
         };
         for number in 0..self.run.plan.trials.len() {
             let folder = self.key(number).folder(&self.run_dir.path);
@@ -230,7 +232,7 @@ impl<'a> Coordinator<'a> {
         }
         let folder = &self.slurm.folder;
         self.planner
-            .restore(&known, &queue, |task| word(folder, task, &words));
+            .restore(&known, &queue, |task| end(folder, task, &ends));
         Ok(())
     }
 
@@ -377,26 +379,26 @@ impl<'a> Coordinator<'a> {
     }
 
     /// Checks the trials whose state may have changed.
-    async fn look(
+    async fn check(
         &mut self,
         queue: &BTreeMap<TaskId, Queued>,
         listener: &RunListener<'_>,
     ) -> Result<(), RunError> {
         self.note_jobs(queue);
         let now = self.clock.elapsed();
-        let changed = self.planner.to_look_at(queue, now);
+        let changed = self.planner.to_check(queue, now);
         let is_any_lost = |(number, task): &(usize, Option<TaskId>)| {
             task.is_some() && self.planner.is_lost(*number, now)
         };
-        let words = if changed.iter().any(is_any_lost) {
-            self.slurm.words().await.unwrap_or_default()
+        let ends = if changed.iter().any(is_any_lost) {
+            self.slurm.ends().await.unwrap_or_default()
         } else {
             BTreeMap::new()
         };
         let before = self.stopped.clone();
         for (number, gone) in changed {
-            let word = gone.map(|task| word(&self.slurm.folder, task, &words));
-            let ended = self.look_at(number, word, listener)?;
+            let end = gone.map(|task| end(&self.slurm.folder, task, &ends));
+            let ended = self.check_trial(number, end, listener)?;
             if ended.is_some_and(|record| record.outcome.is_hopeless()) {
                 self.stopped.insert(self.key(number).agent);
             }
@@ -413,10 +415,10 @@ impl<'a> Coordinator<'a> {
     }
 
     /// Checks one trial. Returns its record if it is final.
-    fn look_at(
+    fn check_trial(
         &mut self,
         number: usize,
-        word: Option<Word>,
+        end: Option<TaskEnd>,
         listener: &RunListener<'_>,
     ) -> Result<Option<Record>, RunError> {
         let key = self.key(number);
@@ -424,7 +426,7 @@ impl<'a> Coordinator<'a> {
             key.folder(&self.run_dir.path),
             key.leases(&self.run_dir.path),
         );
-        let mut record = match word {
+        let mut record = match end {
             None => finished(&folder, Some(&self.run_dir.id)),
             Some(_) => finished_afresh(&folder, &self.run_dir.id),
         };
@@ -435,11 +437,11 @@ impl<'a> Coordinator<'a> {
             listener(number, &Event::started(&key.agent, &key.task, key.trial));
         }
         let now = self.clock.elapsed();
-        let seen = Look {
+        let seen = TrialObservation {
             record: record.as_ref().map(|record| record.outcome),
             // The lease is relevant only after the task has ended.
-            lease: word.map_or(LeaseState::Free, |_| claimed(&leases)),
-            word,
+            lease: end.map_or(LeaseState::Free, |_| claimed(&leases)),
+            end,
         };
         let mut step = self.planner.decide(number, seen, now);
         if let Step::Conclude(outcome, mut message) = step {
@@ -456,7 +458,7 @@ impl<'a> Coordinator<'a> {
                 leases: &leases,
             };
             let concluded = dead.conclude(&self.who, outcome, message)?;
-            let seen = Look {
+            let seen = TrialObservation {
                 record: Some(concluded.outcome),
                 ..seen
             };
@@ -527,11 +529,11 @@ impl<'a> Coordinator<'a> {
 }
 
 /// The cause of a task's end, from Slurm or its log.
-fn word(folder: &Utf8Path, task: TaskId, words: &BTreeMap<TaskId, Word>) -> Word {
-    let log = || word_in_log(&paths::log(folder, task));
-    match words.get(&task).copied() {
-        Some(word @ (Word::Timeout | Word::Memory)) => word,
-        said => log().or(said).unwrap_or(Word::Gone),
+fn end(folder: &Utf8Path, task: TaskId, ends: &BTreeMap<TaskId, TaskEnd>) -> TaskEnd {
+    let log = || end_in_log(&paths::log(folder, task));
+    match ends.get(&task).copied() {
+        Some(end @ (TaskEnd::Timeout | TaskEnd::Memory)) => end,
+        said => log().or(said).unwrap_or(TaskEnd::Gone),
     }
 }
 

@@ -35,7 +35,7 @@ pub enum Queued {
 
 /// Why a task ended, according to Slurm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Word {
+pub enum TaskEnd {
     /// It exceeded its time limit.
     Timeout,
     /// It exceeded its memory limit.
@@ -48,13 +48,13 @@ pub enum Word {
 
 /// The observed state of a trial whose task is not pending.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Look {
+pub struct TrialObservation {
     /// The outcome, if its record is finished.
     pub record: Option<Outcome>,
     /// The current lease.
     pub lease: LeaseState,
     /// The cause of the end, if the task has ended.
-    pub word: Option<Word>,
+    pub end: Option<TaskEnd>,
 }
 
 /// The state of a trial's lease.
@@ -135,12 +135,12 @@ impl Planner {
         &mut self,
         known: &BTreeMap<usize, TaskId>,
         queue: &BTreeMap<TaskId, Queued>,
-        word: impl Fn(TaskId) -> Word,
+        end: impl Fn(TaskId) -> TaskEnd,
     ) {
         for (number, task) in known {
             let is_there = queue.contains_key(task);
             if self.trials[*number].state == State::Waiting
-                && (is_there || matches!(word(*task), Word::Timeout | Word::Memory))
+                && (is_there || matches!(end(*task), TaskEnd::Timeout | TaskEnd::Memory))
             {
                 self.submitted(*number, *task);
             }
@@ -183,7 +183,7 @@ impl Planner {
 
     /// The trials whose state may have changed: running and ended ones. Pending ones have not
     /// started.
-    pub fn to_look_at(
+    pub fn to_check(
         &mut self,
         queue: &BTreeMap<TaskId, Queued>,
         now: Duration,
@@ -217,8 +217,8 @@ impl Planner {
     }
 
     /// Decides the next step for a trial.
-    pub fn decide(&mut self, number: usize, look: Look, now: Duration) -> Step {
-        let step = self.step(number, look, now);
+    pub fn decide(&mut self, number: usize, observed: TrialObservation, now: Duration) -> Step {
+        let step = self.step(number, observed, now);
         match step {
             Step::Ended | Step::NotRun | Step::Refused => self.over(number),
             Step::Again => {
@@ -233,11 +233,11 @@ impl Planner {
         step
     }
 
-    fn step(&mut self, number: usize, look: Look, now: Duration) -> Step {
+    fn step(&mut self, number: usize, observed: TrialObservation, now: Duration) -> Step {
         let is_lost = self.is_lost(number, now);
         let trial = &mut self.trials[number];
         let is_gone = matches!(trial.state, State::Gone(..));
-        match look.record {
+        match observed.record {
             Some(outcome) if !outcome.is_infrastructure() => return Step::Ended,
             // Its task is about to end, and another would find the lease taken. The visible result
             // may also belong to an earlier task.
@@ -254,17 +254,17 @@ impl Planner {
         if !is_gone {
             return Step::Wait;
         }
-        match (look.lease, look.word.unwrap_or(Word::Gone)) {
+        match (observed.lease, observed.end.unwrap_or(TaskEnd::Gone)) {
             (LeaseState::Over(Ended::Refused), _) => Step::Refused,
-            (_, Word::Timeout) if is_lost => Step::Conclude(
+            (_, TaskEnd::Timeout) if is_lost => Step::Conclude(
                 Outcome::Timeout,
                 "Slurm ended the job at its time limit".to_owned(),
             ),
-            (_, Word::Memory) if is_lost => Step::Conclude(
+            (_, TaskEnd::Memory) if is_lost => Step::Conclude(
                 Outcome::OutOfMemory,
                 "Slurm killed the job because it exceeded its memory limit".to_owned(),
             ),
-            (_, Word::Cancelled) if is_lost => Step::NotRun,
+            (_, TaskEnd::Cancelled) if is_lost => Step::NotRun,
             (LeaseState::Alive, _) => Step::Wait,
             _ if !is_lost => Step::Wait,
             _ => {
@@ -333,22 +333,22 @@ mod tests {
     fn gone(retries: u32) -> (Planner, Duration) {
         let mut planner = Planner::new(1, retries);
         planner.submitted(0, TASK);
-        planner.to_look_at(&BTreeMap::new(), Duration::ZERO);
+        planner.to_check(&BTreeMap::new(), Duration::ZERO);
         (planner, GRACE)
     }
 
-    fn look(record: Option<Outcome>, lease: LeaseState, word: Word) -> Look {
-        Look {
+    fn observed(record: Option<Outcome>, lease: LeaseState, end: TaskEnd) -> TrialObservation {
+        TrialObservation {
             record,
             lease,
-            word: Some(word),
+            end: Some(end),
         }
     }
 
     #[test]
     fn record_takes_precedence_over_slurm() {
         let (mut planner, now) = gone(0);
-        let seen = look(Some(Outcome::Completed), LeaseState::Free, Word::Timeout);
+        let seen = observed(Some(Outcome::Completed), LeaseState::Free, TaskEnd::Timeout);
         assert_eq!(planner.decide(0, seen, now), Step::Ended);
         assert!(planner.is_done());
     }
@@ -362,22 +362,22 @@ mod tests {
             (TASK, Queued::Running),
             (TaskId { job: 7, index: 1 }, Queued::Pending),
         ]);
-        assert_eq!(planner.to_look_at(&queue, Duration::ZERO), [(0, None)]);
-        let step = planner.decide(0, Look::default(), Duration::ZERO);
+        assert_eq!(planner.to_check(&queue, Duration::ZERO), [(0, None)]);
+        let step = planner.decide(0, TrialObservation::default(), Duration::ZERO);
         assert_eq!(step, Step::Wait);
     }
 
     #[test]
     fn killed_job_is_concluded_after_the_grace_period() {
-        for (word, outcome) in [
-            (Word::Timeout, Outcome::Timeout),
-            (Word::Memory, Outcome::OutOfMemory),
+        for (end, outcome) in [
+            (TaskEnd::Timeout, Outcome::Timeout),
+            (TaskEnd::Memory, Outcome::OutOfMemory),
         ] {
             let (mut planner, now) = gone(0);
-            let seen = look(None, LeaseState::Alive, word);
+            let seen = observed(None, LeaseState::Alive, end);
             assert_eq!(planner.decide(0, seen, Duration::ZERO), Step::Wait);
             let Step::Conclude(concluded, _) = planner.decide(0, seen, now) else {
-                panic!("{word:?} is not concluded");
+                panic!("{end:?} is not concluded");
             };
             assert_eq!(concluded, outcome);
         }
@@ -386,12 +386,12 @@ mod tests {
     #[test]
     fn lost_trial_is_resubmitted_a_limited_number_of_times() {
         let (mut planner, now) = gone(0);
-        let seen = look(None, LeaseState::Free, Word::Gone);
+        let seen = observed(None, LeaseState::Free, TaskEnd::Gone);
         for job in [8, 9] {
             assert_eq!(planner.decide(0, seen, now), Step::Again);
             assert_eq!(planner.waiting(), [0]);
             planner.submitted(0, TaskId { job, index: 0 });
-            planner.to_look_at(&BTreeMap::new(), Duration::ZERO);
+            planner.to_check(&BTreeMap::new(), Duration::ZERO);
         }
         assert!(matches!(
             planner.decide(0, seen, now),
@@ -402,17 +402,17 @@ mod tests {
     #[test]
     fn leased_trial_is_left_to_its_holder() {
         let (mut planner, now) = gone(0);
-        let seen = look(None, LeaseState::Alive, Word::Gone);
+        let seen = observed(None, LeaseState::Alive, TaskEnd::Gone);
         assert_eq!(planner.decide(0, seen, now * 100), Step::Wait);
     }
 
     #[test]
     fn infrastructure_failures_are_retried_and_hopeless_cases_are_not() {
         let (mut planner, now) = gone(1);
-        let seen = look(Some(Outcome::Network), LeaseState::Free, Word::Gone);
+        let seen = observed(Some(Outcome::Network), LeaseState::Free, TaskEnd::Gone);
         assert_eq!(planner.decide(0, seen, now), Step::Again);
         planner.submitted(0, TASK);
-        planner.to_look_at(&BTreeMap::new(), now);
+        planner.to_check(&BTreeMap::new(), now);
         assert_eq!(
             planner.decide(0, seen, now),
             Step::Wait,
@@ -420,7 +420,7 @@ mod tests {
         );
         assert_eq!(planner.decide(0, seen, now * 2), Step::Ended);
         let (mut planner, now) = gone(1);
-        let seen = look(Some(Outcome::Auth), LeaseState::Free, Word::Gone);
+        let seen = observed(Some(Outcome::Auth), LeaseState::Free, TaskEnd::Gone);
         assert_eq!(planner.decide(0, seen, now), Step::Ended);
     }
 

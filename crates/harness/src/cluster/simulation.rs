@@ -13,14 +13,14 @@ use proctor_record::{
     outcome::Outcome,
     record::{
         DirHandle, RECORD_FILE,
-        lease::{BEAT, Ended, Evidence, Holder, JobName, Lease, Leases, STALE, Standing, Taken},
+        lease::{BEAT, Ended, Evidence, Holder, JobName, Lease, Leases, Ownership, STALE, Taken},
     },
 };
 use serde_json::{Value, json};
 
 use super::{
     lost_trials::LostTrial,
-    planner::{LeaseState, Look, Planner, Queued, Step, TaskId, Word, arrays},
+    planner::{LeaseState, Planner, Queued, Step, TaskEnd, TaskId, TrialObservation, arrays},
 };
 use crate::run::attempt::{finished, set_aside, settled};
 
@@ -104,7 +104,7 @@ struct World {
     // The simulated Slurm.
     pending: VecDeque<Task>,
     running: BTreeMap<TaskId, usize>,
-    words: BTreeMap<TaskId, Word>,
+    ends: BTreeMap<TaskId, TaskEnd>,
     jobs: u64,
     nodes: Vec<BTreeSet<usize>>,
     down: BTreeSet<usize>,
@@ -116,7 +116,7 @@ struct World {
     visible: BTreeMap<usize, Duration>,
     // The checked properties.
     settled_at: BTreeMap<usize, Duration>,
-    most_looks: usize,
+    most_checks: usize,
 }
 
 fn at(now: Duration) -> SystemTime {
@@ -134,7 +134,7 @@ impl World {
             serial: 0,
             pending: VecDeque::new(),
             running: BTreeMap::new(),
-            words: BTreeMap::new(),
+            ends: BTreeMap::new(),
             jobs: 0,
             nodes: vec![BTreeSet::new(); size.nodes],
             down: BTreeSet::new(),
@@ -143,7 +143,7 @@ impl World {
             known: BTreeMap::new(),
             visible: BTreeMap::new(),
             settled_at: BTreeMap::new(),
-            most_looks: 0,
+            most_checks: 0,
         }
     }
 
@@ -214,10 +214,10 @@ impl World {
             self.later(Duration::from_millis(300), Event::Schedule);
         }
         let queue = self.queue();
-        let changed = self.planner.to_look_at(&queue, self.now);
-        self.most_looks = self.most_looks.max(changed.len());
+        let changed = self.planner.to_check(&queue, self.now);
+        self.most_checks = self.most_checks.max(changed.len());
         for (trial, gone) in changed {
-            self.look(trial, gone);
+            self.check(trial, gone);
         }
         self.later(ROUND, Event::Coordinator);
     }
@@ -228,16 +228,16 @@ impl World {
         pending.chain(running).collect()
     }
 
-    fn look(&mut self, trial: usize, gone: Option<TaskId>) {
+    fn check(&mut self, trial: usize, gone: Option<TaskId>) {
         let is_visible = self.visible.get(&trial).is_none_or(|at| *at <= self.now);
         let record = finished(&self.folder(trial), None).filter(|_| is_visible);
-        let word = gone.map(|task| self.words.get(&task).copied().unwrap_or(Word::Gone));
+        let end = gone.map(|task| self.ends.get(&task).copied().unwrap_or(TaskEnd::Gone));
         // Like the head: the lease is relevant only after the task has ended.
-        let lease = word.map_or(LeaseState::Free, |_| self.claimed(trial));
-        let seen = Look {
+        let lease = end.map_or(LeaseState::Free, |_| self.claimed(trial));
+        let seen = TrialObservation {
             record: record.map(|record| record.outcome),
             lease,
-            word,
+            end,
         };
         let step = self.planner.decide(trial, seen, self.now);
         if let Step::Conclude(outcome, message) = step {
@@ -251,7 +251,7 @@ impl World {
             if !concluded.is_infrastructure() {
                 self.settled_at.entry(trial).or_insert(self.now);
             }
-            let seen = Look {
+            let seen = TrialObservation {
                 record: Some(concluded),
                 ..seen
             };
@@ -273,7 +273,7 @@ impl World {
     /// Another head takes over, with only the disk and the queue.
     fn head_dies(&mut self) {
         self.planner = Planner::new(self.size.trials, RETRIES);
-        let (queue, words) = (self.queue(), self.words.clone());
+        let (queue, ends) = (self.queue(), self.ends.clone());
         let mut known = self.known.clone();
         for trial in 0..self.size.trials {
             if settled(&self.folder(trial), "r").is_some() {
@@ -285,7 +285,7 @@ impl World {
             }
         }
         self.planner.restore(&known, &queue, |task| {
-            words.get(&task).copied().unwrap_or(Word::Gone)
+            ends.get(&task).copied().unwrap_or(TaskEnd::Gone)
         });
     }
 
@@ -353,7 +353,7 @@ impl World {
     /// A task has ended for Slurm.
     fn ended(&mut self, task: Task) {
         self.running.remove(&task.id);
-        self.words.insert(task.id, Word::Gone);
+        self.ends.insert(task.id, TaskEnd::Gone);
         self.later(Duration::ZERO, Event::Schedule);
     }
 
@@ -362,7 +362,7 @@ impl World {
         let Some(lease) = process.lease.as_ref().filter(|_| process.lives) else {
             return;
         };
-        if lease.beat_at(at(now)).unwrap() == Standing::Lost {
+        if lease.beat_at(at(now)).unwrap() == Ownership::Lost {
             self.stop(number);
             return;
         }
@@ -392,13 +392,13 @@ impl World {
         if !process.lives || !is_its || self.down.contains(&process.node) {
             return;
         }
-        let word = if self.dice.percent(50) {
-            Word::Timeout
+        let end = if self.dice.percent(50) {
+            TaskEnd::Timeout
         } else {
-            Word::Memory
+            TaskEnd::Memory
         };
         self.stop(number);
-        self.words.insert(task.id, word);
+        self.ends.insert(task.id, end);
     }
 
     fn finish(&mut self, number: usize) {
@@ -407,7 +407,7 @@ impl World {
         }
         let trial = self.processes[number].task.trial;
         let lease = self.processes[number].lease.as_ref().unwrap();
-        if lease.standing().unwrap() == Standing::Lost {
+        if lease.ownership().unwrap() == Ownership::Lost {
             return self.stop(number);
         }
         // Some trials end with a rate limit.
@@ -418,7 +418,7 @@ impl World {
         };
         write_record(&self.processes[number].dir, trial, outcome);
         let lease = self.processes[number].lease.take().unwrap();
-        if lease.standing().unwrap() == Standing::Ours {
+        if lease.ownership().unwrap() == Ownership::Ours {
             lease.end(Ended::Recorded).unwrap();
             if outcome == Outcome::Completed {
                 let before = self.settled_at.insert(trial, self.now);
@@ -457,7 +457,7 @@ impl World {
                 task.restarts += 1;
                 self.pending.push_back(task);
             } else {
-                self.words.insert(task.id, Word::Gone);
+                self.ends.insert(task.id, TaskEnd::Gone);
             }
         }
         let back = self.dice.millis(10_000, 300_000);
@@ -510,7 +510,7 @@ fn simulate(size: Size, seed: u64) {
     }
     // The head checks only running and ended trials, regardless of the number of trials.
     let most = size.nodes * SLOTS * 4;
-    assert!(world.most_looks <= most, "{} looks", world.most_looks);
+    assert!(world.most_checks <= most, "{} checks", world.most_checks);
 }
 
 /// `scripts/simulate` requests a large run with many seeds; the default is a small one with a few.

@@ -11,7 +11,7 @@ use proctor_process::quick::{self, QuickCommand, Source};
 use proctor_record::record::GatewayPlace;
 use proctor_sandbox::host::Host;
 
-use super::planner::{Array, Queued, TaskId, Word};
+use super::planner::{Array, Queued, TaskEnd, TaskId};
 use crate::{config::SlurmSettings, model_access, run::SlurmError};
 
 /// The timeout of Slurm commands.
@@ -118,8 +118,8 @@ impl Slurm<'_> {
     }
 
     /// Why tasks ended, as far as Slurm remembers.
-    pub async fn words(&self) -> Result<BTreeMap<TaskId, Word>, SlurmError> {
-        Ok(parse_words(&self.squeue(&["--states=all"]).await?))
+    pub async fn ends(&self) -> Result<BTreeMap<TaskId, TaskEnd>, SlurmError> {
+        Ok(parse_ends(&self.squeue(&["--states=all"]).await?))
     }
 
     async fn squeue(&self, more: &[&str]) -> Result<String, SlurmError> {
@@ -270,34 +270,34 @@ fn parse_queue(said: &str) -> BTreeMap<TaskId, Queued> {
     known.collect()
 }
 
-fn parse_words(said: &str) -> BTreeMap<TaskId, Word> {
+fn parse_ends(said: &str) -> BTreeMap<TaskId, TaskEnd> {
     let known = tasks(said).map(|(task, state)| {
-        let word = match state {
-            "TIMEOUT" | "DEADLINE" => Word::Timeout,
-            "OUT_OF_MEMORY" => Word::Memory,
-            "CANCELLED" => Word::Cancelled,
-            _ => Word::Gone,
+        let end = match state {
+            "TIMEOUT" | "DEADLINE" => TaskEnd::Timeout,
+            "OUT_OF_MEMORY" => TaskEnd::Memory,
+            "CANCELLED" => TaskEnd::Cancelled,
+            _ => TaskEnd::Gone,
         };
-        (task, word)
+        (task, end)
     });
     known.collect()
 }
 
 /// The cause of a job's end from its log: some OOM kills leave no other trace.
-pub fn word_in_log(log: &Utf8Path) -> Option<Word> {
+pub fn end_in_log(log: &Utf8Path) -> Option<TaskEnd> {
     let text = fs_err::read(log).ok()?;
     let text = String::from_utf8_lossy(&text).to_lowercase();
     let slurms = text.lines().filter(|line| line.starts_with("slurmstepd"));
-    let mut word = None;
+    let mut end = None;
     for line in slurms {
         if is_about_memory(line) {
-            return Some(Word::Memory);
+            return Some(TaskEnd::Memory);
         }
         if line.contains("due to time limit") {
-            word = Some(Word::Timeout);
+            end = Some(TaskEnd::Timeout);
         }
     }
-    word
+    end
 }
 
 /// Whether the line reports a lack of memory. Not every `oom` does: it can be part of a node's
@@ -366,8 +366,13 @@ mod tests {
     #[test]
     fn causes_of_job_ends_are_parsed() {
         let said = "1_0|TIMEOUT\n1_1|OUT_OF_MEMORY\n1_2|CANCELLED\n1_3|NODE_FAIL\n";
-        let words: Vec<Word> = parse_words(said).into_values().collect();
-        let expect = [Word::Timeout, Word::Memory, Word::Cancelled, Word::Gone];
-        assert_eq!(words, expect);
+        let ends: Vec<TaskEnd> = parse_ends(said).into_values().collect();
+        let expect = [
+            TaskEnd::Timeout,
+            TaskEnd::Memory,
+            TaskEnd::Cancelled,
+            TaskEnd::Gone,
+        ];
+        assert_eq!(ends, expect);
     }
 }

@@ -100,7 +100,7 @@ pub struct Suite {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ResultsSection {
-    /// The directory. Default: `./results` next to the suite.
+    /// The directory, relative to the suite. Default: `.proctor` of the project.
     dir: String,
 }
 
@@ -145,7 +145,8 @@ pub struct SuiteConfig {
     pub(crate) trials: u32,
     pub(crate) parallel: usize,
     pub(crate) experiment: Option<ExperimentSettings>,
-    pub(crate) results_dir: Utf8PathBuf,
+    /// The results directory; `None` for that of the project.
+    pub(crate) results_dir: Option<Utf8PathBuf>,
     pub(crate) execution: Execution,
     /// The environment, with the variables of `secrets.env_file`.
     pub(crate) env: BTreeMap<String, String>,
@@ -291,9 +292,11 @@ fn read_config(
     let tasks = read_tasks(&root, suite.tasks, &mut faults);
     let keep_workspace = suite.keep_workspace.or(settings.keep_workspace);
     execution.keep_workspace = keep_workspace.unwrap_or(KeepWorkspace::Needed);
+    let thunderdomes = || is_thunderdome.then(|| "results".to_owned());
     let dir = suite
         .results
-        .map_or_else(|| "results".to_owned(), |results| results.dir);
+        .map(|results| results.dir)
+        .or_else(thunderdomes);
     Ok(SuiteConfig {
         agents,
         vary: suite.vary.map(|vary| (vary, root.span_of("vary"))),
@@ -302,7 +305,7 @@ fn read_config(
         trials: suite.trials.unwrap_or(1),
         parallel: suite.parallel.unwrap_or(1),
         experiment: suite.experiment,
-        results_dir: named::absolute(&folder.join(dir)),
+        results_dir: dir.map(|dir| named::absolute(&folder.join(dir))),
         execution,
         env,
         secret_names,

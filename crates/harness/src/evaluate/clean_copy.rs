@@ -14,7 +14,7 @@ use proctor_record::{
 use proctor_sandbox::{
     Access, ExecEnv, Mount,
     docker::ContainerNetwork,
-    shell::{self, Ran, ShellCommand},
+    shell::{self, ShellCommand, ShellResult},
 };
 
 use super::{
@@ -435,7 +435,7 @@ impl<'a> CleanCopy<'a> {
         argv: &[String],
         timeout: Option<Duration>,
         logs: Utf8PathBuf,
-    ) -> Result<Ran, String> {
+    ) -> Result<ShellResult, String> {
         self.expect_report();
         self.step(argv, timeout, logs).await
     }
@@ -446,7 +446,7 @@ impl<'a> CleanCopy<'a> {
         argv: &[String],
         timeout: Option<Duration>,
         logs: Utf8PathBuf,
-    ) -> Result<Ran, String> {
+    ) -> Result<ShellResult, String> {
         let mut env = self.exec_env.env(self.judging.host, &self.home);
         env.extend(self.setup.env.clone());
         if self.setup.case_files.is_some() {

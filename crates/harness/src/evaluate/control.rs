@@ -3,7 +3,7 @@
 //! the untouched task and on the reference solution.
 
 use proctor_process::{EndReason, Status};
-use proctor_sandbox::shell::Ran;
+use proctor_sandbox::shell::ShellResult;
 
 use super::Judging;
 use crate::config::Reference;
@@ -27,7 +27,7 @@ pub(super) enum End {
 
 impl End {
     /// How a command ended; an error if it was interrupted.
-    pub(super) fn of(ran: &Ran, line: &str) -> Result<End, String> {
+    pub(super) fn of(ran: &ShellResult, line: &str) -> Result<End, String> {
         /// Exit codes for "not executable" and "not found" of shells, and of `cmd.exe`. Other
         /// platforms have no exit code that high.
         const NOT_FOUND: [i32; 3] = [126, 127, 9009];
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn end_of_a_command_is_classified() {
         let end = |status, ended_by| {
-            let ran = Ran {
+            let ran = ShellResult {
                 exit: Exit {
                     status: Some(status),
                     ended_by,

@@ -56,13 +56,13 @@ pub struct Judging<'a> {
     /// The host.
     pub host: &'a Host,
     /// The input of judges.
-    pub desk: Desk<'a>,
+    pub context: JudgeContext<'a>,
     /// The cancellation token of the run.
     pub cancel: &'a CancellationToken,
 }
 
 /// The input of judges that are agents or models.
-pub struct Desk<'a> {
+pub struct JudgeContext<'a> {
     /// The description of the task.
     pub about: About,
     /// How agents access models, including judges that are agents.

@@ -31,7 +31,9 @@ mod verifier;
 pub use self::evaluator::{EVALUATORS, Evaluator};
 use self::evaluator::{EvidenceDir, Finding, Kind};
 pub(crate) use self::evaluator::{JudgesBy, RepoCommand};
-pub use self::judging::{About, Desk, EVIDENCE, JudgeFuture, JudgeTrial, Judging, RunTrial};
+pub use self::judging::{
+    About, EVIDENCE, JudgeContext, JudgeFuture, JudgeTrial, Judging, RunTrial,
+};
 pub(crate) use above::private_dir;
 pub(crate) use definition::of_image;
 pub(crate) use git_diff::diff_record;

@@ -20,7 +20,7 @@ use proctor_record::{
 };
 use proctor_sandbox::{
     ExecEnv,
-    shell::{Ran, ShellCommand},
+    shell::{ShellCommand, ShellResult},
 };
 use serde_json::{Map, json};
 
@@ -161,7 +161,7 @@ fn environment(
 /// The verdict from the end of the script and its reward.
 fn conclude(
     verifier: &Verifier,
-    ran: &Ran,
+    ran: &ShellResult,
     rewards: &Result<Rewards, String>,
     evidence: &EvidenceDir,
 ) -> Result<Finding, String> {

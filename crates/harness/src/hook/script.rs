@@ -7,7 +7,7 @@ use camino::Utf8PathBuf;
 use proctor_record::record::{HookPhase, HookStatus};
 use proctor_sandbox::{
     ExecEnv,
-    shell::{self, Ran, ShellCommand},
+    shell::{self, ShellCommand, ShellResult},
 };
 
 use super::{HookContext, HookResult, redact::Redactor};
@@ -54,7 +54,7 @@ impl ScriptHook {
         result
     }
 
-    fn result(&self, ran: Result<Ran, String>) -> HookResult {
+    fn result(&self, ran: Result<ShellResult, String>) -> HookResult {
         let ended = ran.and_then(|ran| Ok((ran.code(&self.command)?, ran.last_line)));
         let (code, last) = match ended {
             Ok(ended) => ended,

@@ -207,7 +207,7 @@ impl Models {
     }
 
     /// Whether calls are recorded or replayed, so that equal questions must have equal text.
-    pub fn has_tapes(&self) -> bool {
+    pub fn has_recording(&self) -> bool {
         self.settings.recordings.is_some()
     }
 

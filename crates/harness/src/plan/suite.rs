@@ -29,8 +29,8 @@ pub struct ResolvedSuite {
     pub parallel: usize,
     /// The comparison of the agents with one of them.
     pub experiment: Option<ExperimentSettings>,
-    /// The results directory.
-    pub results_dir: Utf8PathBuf,
+    /// The results directory; `None` for that of the project.
+    pub results_dir: Option<Utf8PathBuf>,
     /// Where and how trials execute.
     pub execution: Execution,
     /// The environment, with the variables of `secrets.env_file`.
@@ -185,7 +185,7 @@ mod tests {
         // The file must not be read again after it was opened.
         std::fs::remove_file(&path).unwrap();
         let suite = resolve_suite(file, &BTreeMap::new(), &Settings::default()).unwrap();
-        assert!(suite.results_dir.ends_with("from-the-file"));
+        assert!(suite.results_dir.unwrap().ends_with("from-the-file"));
         assert_eq!(suite.secret_names, ["KEY"]);
         assert_eq!(suite.tasks.len(), 1);
     }

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     config::History,
-    evaluate::{self, Desk, EVIDENCE, Judging, VerifierMode},
+    evaluate::{self, EVIDENCE, JudgeContext, Judging, VerifierMode},
     task::{Files, Task},
     trial,
     workspace::{Base, Change, Checkout, Workspace, source::Source},
@@ -192,7 +192,7 @@ impl Rescore<'_> {
             workdir: &restored.workdir,
             environment: task.environment(),
             host: self.host,
-            desk: Desk {
+            context: JudgeContext {
                 about: task.about(),
                 models: access.agents,
                 judges: access.judges,

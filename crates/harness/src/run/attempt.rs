@@ -11,7 +11,7 @@ use proctor_record::{
     record::{
         self, Meta, PLAN_FILE, Record, RecordState, StoreError, TrialStatus,
         lease::{
-            BEAT, Ended, Evidence, Holder, Lease, Leases, ObservedLease, STALE, Standing, Taken,
+            BEAT, Ended, Evidence, Holder, Lease, Leases, ObservedLease, Ownership, STALE, Taken,
         },
     },
 };
@@ -125,7 +125,7 @@ impl Attempt<'_> {
             record = &mut running => record?,
             () = &mut watching => running.await?,
         };
-        let is_lost = matches!(lease.standing(), Ok(Standing::Lost));
+        let is_lost = matches!(lease.ownership(), Ok(Ownership::Lost));
         Ok((!is_lost).then_some(record))
     }
 
@@ -141,7 +141,7 @@ impl Attempt<'_> {
             }
             tokio::time::sleep(left.min(BEAT)).await;
             // A temporarily unavailable file system is not a reason to give up.
-            if matches!(lease.beat(), Ok(Standing::Lost)) {
+            if matches!(lease.beat(), Ok(Ownership::Lost)) {
                 break;
             }
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 use futures_util::{Stream, StreamExt, stream::FuturesUnordered};
 use proctor_record::{
@@ -118,6 +118,19 @@ impl Runner<'_> {
             }
         }
         ran
+    }
+
+    /// The newest of these runs, given oldest first, that is of the same suite or has the same trials.
+    pub fn find_started(&self, runs: &[Utf8PathBuf]) -> Option<Utf8PathBuf> {
+        let now = plan_file(self.plan, "");
+        let is_started = |run: &&Utf8PathBuf| {
+            let is_of_suite = |kept: &PlanFile| kept.suite.is_some() && kept.suite == now.suite;
+            PlanFile::read(run).is_ok_and(|kept| is_of_suite(&kept) || kept.is_same(&now))
+        };
+        // Names have the time in seconds only; the link is exact.
+        let latest = record::run_folder(&self.results_dir.join(LATEST)).ok();
+        let mut newest_first = latest.iter().chain(runs.iter().rev());
+        newest_first.find(is_started).cloned()
     }
 
     /// Runs the trials that an earlier run did not finish.

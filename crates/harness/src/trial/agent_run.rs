@@ -163,7 +163,7 @@ impl Trial<'_> {
         conclusion.outcome = decision.outcome;
         conclusion.errors = decision.errors;
         self.record.notes.extend(decision.notes);
-        self.read_sidecar(plan, &site.workspace, &mut conclusion);
+        self.read_metrics_file(plan, &site.workspace, &mut conclusion);
         self.remove_ignore_lines(plan, &site.workspace).await;
         self.compare_accounts(&mut conclusion);
         self.note_session(&conclusion, tools);

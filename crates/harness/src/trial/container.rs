@@ -53,7 +53,7 @@ const AGENT: u32 = 1000;
 pub(super) const ASKED: Duration = Duration::from_mins(2);
 
 /// A container of a trial, and its data for the record.
-pub(super) struct Made {
+pub(super) struct TrialContainer {
     exec_env: ContainerEnv,
     reach: Network,
     user: Option<String>,
@@ -241,7 +241,7 @@ impl Trial<'_> {
         trial_dir: &TrialDir,
         mounts: Vec<Mount>,
         has_models: bool,
-    ) -> Result<Made, NotRun> {
+    ) -> Result<TrialContainer, NotRun> {
         let docker = self.docker().expect("an image requires an engine");
         let environment = self.plan.task.environment();
         let privileges = match environment {
@@ -274,7 +274,7 @@ impl Trial<'_> {
                 .ways_out(has_models)
                 .map(|relays| (model_access::sockets(&trial_dir.path), relays)),
         });
-        Ok(Made {
+        Ok(TrialContainer {
             exec_env: exec_env.await.map_err(failed)?,
             reach,
             user,
@@ -283,7 +283,7 @@ impl Trial<'_> {
     }
 
     /// Records the container that the trial uses from now on.
-    pub(super) fn enter(&mut self, made: Made) -> ExecEnv {
+    pub(super) fn enter(&mut self, made: TrialContainer) -> ExecEnv {
         if let SandboxRecord::Docker(record) = &mut self.record.sandbox {
             made.reach.as_str().clone_into(&mut record.network);
             record.user = made.user;

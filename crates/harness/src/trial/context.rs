@@ -7,7 +7,7 @@ use proctor_record::{
     outcome::Outcome,
     record::{
         Listener,
-        lease::{Lease, Standing},
+        lease::{Lease, Ownership},
     },
 };
 use proctor_sandbox::{Sandbox, host::Host};
@@ -81,8 +81,8 @@ impl<'a> Cause<'a> {
 
     /// Whether another process has the trial: the directory at this path is no longer ours.
     pub(super) fn is_lost(&self) -> bool {
-        let standing = self.lease.map(Lease::standing);
-        matches!(standing, Some(Ok(Standing::Lost)))
+        let ownership = self.lease.map(Lease::ownership);
+        matches!(ownership, Some(Ok(Ownership::Lost)))
     }
 
     /// Whether the trial is cancelled permanently and not run again.

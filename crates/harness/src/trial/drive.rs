@@ -122,21 +122,21 @@ impl Drive<'_> {
         let collected = self.collected(&launch);
         let command = self.command(&launch);
         let progress = Progress::begin(self.progress, self.exec_env, self.cwd).await;
-        let mut desk = Desk::new(self.log, self.listener, progress);
-        desk.required_mcp = self.required_mcp;
-        let mut reader = SessionReader::new(launch.session, desk);
+        let mut sink = SessionSink::new(self.log, self.listener, progress);
+        sink.required_mcp = self.required_mcp;
+        let mut reader = SessionReader::new(launch.session, sink);
         let mut process = self.exec_env.start(command, self.host).await?;
         if launch.input == Input::Session {
-            reader.session.on_open(&mut reader.desk);
-            reader.desk.deliver(&mut process, self.socket.as_ref());
+            reader.session.on_open(&mut reader.sink);
+            reader.sink.deliver(&mut process, self.socket.as_ref());
         }
         let mut quiet_until = deadline.map(|deadline| Instant::now() + deadline);
         let mut capture_error = None;
         let mut is_cancelled = false;
         let mut stuck = Stuck::No;
         let report = loop {
-            let end_at = reader.desk.end_at;
-            let due = reader.desk.progress.due().filter(|_| stuck == Stuck::No);
+            let end_at = reader.sink.end_at;
+            let due = reader.sink.progress.due().filter(|_| stuck == Stuck::No);
             tokio::select! {
                 event = process.next() => match event? {
                     Event::Output { stream, bytes } => {
@@ -157,7 +157,7 @@ impl Drive<'_> {
                     process.end(EndReason::Cancelled);
                 }
                 () = at(end_at), if end_at.is_some() => {
-                    reader.desk.end_at = None;
+                    reader.sink.end_at = None;
                     process.end(EndReason::Asked);
                 }
                 () = at(quiet_until), if quiet_until.is_some() => {
@@ -165,21 +165,21 @@ impl Drive<'_> {
                     process.end(EndReason::Idle);
                 }
                 () = at(due), if due.is_some() => {
-                    if reader.desk.progress.is_stuck(self.exec_env, self.cwd).await {
+                    if reader.sink.progress.is_stuck(self.exec_env, self.cwd).await {
                         stuck = Stuck::Quiet;
                         process.end(EndReason::Asked);
                     }
                 }
             }
-            if let (Stuck::No, Some(what)) = (&stuck, reader.desk.progress.repeated()) {
+            if let (Stuck::No, Some(what)) = (&stuck, reader.sink.progress.repeated()) {
                 stuck = Stuck::Repeating(what);
                 process.end(EndReason::Asked);
             }
-            reader.desk.deliver(&mut process, self.socket.as_ref());
+            reader.sink.deliver(&mut process, self.socket.as_ref());
         };
         let ending = ending(&report, &stuck);
         let kept = self.paths.stdout.with_file_name(COLLECTED_DIR);
-        let mcp_servers = reader.desk.mcp_servers.take();
+        let mcp_servers = reader.sink.mcp_servers.take();
         let (conclusion, tools) = reader.finish(self.trial_dir, &collected, &kept, &ending);
         Ok(Driven {
             argv: launch.argv,
@@ -308,16 +308,16 @@ fn ending(report: &Report, stuck: &Stuck) -> Ending {
 /// The session with its line framers.
 struct SessionReader<'a> {
     session: Box<dyn Session>,
-    desk: Desk<'a>,
+    sink: SessionSink<'a>,
     stdout: Lines,
     stderr: Lines,
 }
 
 impl<'a> SessionReader<'a> {
-    fn new(session: Box<dyn Session>, desk: Desk<'a>) -> SessionReader<'a> {
+    fn new(session: Box<dyn Session>, sink: SessionSink<'a>) -> SessionReader<'a> {
         SessionReader {
             session,
-            desk,
+            sink,
             stdout: Lines::default(),
             stderr: Lines::default(),
         }
@@ -329,12 +329,12 @@ impl<'a> SessionReader<'a> {
             Stream::Stderr => (&mut self.stderr, LineSource::Stderr),
         };
         while let Some(line) = lines.next(&mut bytes) {
-            hand_over(self.session.as_mut(), source, &line, &mut self.desk);
+            hand_over(self.session.as_mut(), source, &line, &mut self.sink);
             if self.session.takes_blocks()
                 && let Some(last) = memchr::memrchr(b'\n', bytes)
             {
                 let (block, rest) = bytes.split_at(last + 1);
-                self.session.on_block(source, block, &mut self.desk);
+                self.session.on_block(source, block, &mut self.sink);
                 bytes = rest;
             }
         }
@@ -343,14 +343,14 @@ impl<'a> SessionReader<'a> {
     fn read_socket(&mut self, event: &SocketEvent) {
         match event {
             SocketEvent::Closed => {}
-            SocketEvent::Opened => self.session.on_open(&mut self.desk),
+            SocketEvent::Opened => self.session.on_open(&mut self.sink),
             SocketEvent::Frame(frame) => {
                 for line in frame
                     .split(|byte| *byte == b'\n')
                     .filter(|line| !line.is_empty())
                 {
                     self.session
-                        .on_line(LineSource::Socket, line, &mut self.desk);
+                        .on_line(LineSource::Socket, line, &mut self.sink);
                 }
             }
         }
@@ -368,20 +368,20 @@ impl<'a> SessionReader<'a> {
             (&mut self.stderr, LineSource::Stderr),
         ] {
             if let Some(line) = lines.finish() {
-                hand_over(self.session.as_mut(), source, &line, &mut self.desk);
+                hand_over(self.session.as_mut(), source, &line, &mut self.sink);
             }
         }
         for path in collected {
             if let Some(bytes) = collect(trial_dir, path) {
                 if let Err(error) = keep_collected(kept, path, &bytes) {
                     let note = format!("cannot keep {path}: {error}");
-                    self.desk.event(SessionEvent::Note(&note));
+                    self.sink.event(SessionEvent::Note(&note));
                 }
-                self.session.on_file(path, &bytes, &mut self.desk);
+                self.session.on_file(path, &bytes, &mut self.sink);
             }
         }
-        let conclusion = self.session.finish(ending, &mut self.desk);
-        (conclusion, self.desk.tools)
+        let conclusion = self.session.finish(ending, &mut self.sink);
+        (conclusion, self.sink.tools)
     }
 }
 
@@ -401,15 +401,20 @@ fn keep_collected(folder: &Path, path: &Utf8Path, bytes: &[u8]) -> io::Result<()
     fs_err::write(folder.join(path.file_name().unwrap_or("file")), bytes)
 }
 
-fn hand_over(session: &mut dyn Session, source: LineSource, line: &Line<'_>, desk: &mut Desk<'_>) {
+fn hand_over(
+    session: &mut dyn Session,
+    source: LineSource,
+    line: &Line<'_>,
+    sink: &mut SessionSink<'_>,
+) {
     match line {
-        Line::Whole(line) => session.on_line(source, line, desk),
+        Line::Whole(line) => session.on_line(source, line, sink),
         Line::Oversized { bytes } => session.on_oversized_line(source, *bytes),
     }
 }
 
 /// The environment of the session.
-struct Desk<'a> {
+struct SessionSink<'a> {
     log: &'a mut LogWriter<NamedTempFile>,
     listener: &'a Listener<'a>,
     replies: Vec<Vec<u8>>,
@@ -421,13 +426,13 @@ struct Desk<'a> {
     mcp_servers: Option<Vec<McpServer>>,
 }
 
-impl<'a> Desk<'a> {
+impl<'a> SessionSink<'a> {
     fn new(
         log: &'a mut LogWriter<NamedTempFile>,
         listener: &'a Listener<'a>,
         progress: Progress,
-    ) -> Desk<'a> {
-        Desk {
+    ) -> SessionSink<'a> {
+        SessionSink {
             log,
             listener,
             replies: Vec::new(),
@@ -464,7 +469,7 @@ impl<'a> Desk<'a> {
     }
 }
 
-impl SessionHost for Desk<'_> {
+impl SessionHost for SessionSink<'_> {
     fn event(&mut self, event: SessionEvent<'_>) {
         self.log.event(event);
         self.progress.event(&event);

@@ -94,7 +94,7 @@ impl TrialError {
             TrialError::Launch { problem, .. } => problem.hint.clone(),
             TrialError::Sandbox(error) => error.hint(),
             TrialError::NoImage { .. } => {
-                Some("name one in the suite: `sandbox: {type: docker, image: NAME}`".to_owned())
+                Some("pass --image NAME, or name one in the suite: `sandbox: {type: docker, image: NAME}`".to_owned())
             }
             TrialError::Secrets { names, .. } => Some(format!(
                 "use the gateway, which keeps keys outside of containers, or list the variables: `secrets: {{unsafe_pass_through: [{names}]}}`"

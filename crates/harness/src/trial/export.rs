@@ -8,7 +8,7 @@ use proctor_agents as agents;
 use proctor_gateway::ModelContext;
 use proctor_record::{
     record::{COLLECTED_DIR, EVENTS_FILE, Record, Tail},
-    transcript::{self, Contender, Format, Recording, SessionInfo},
+    transcript::{self, AgentContext, Format, Recording, SessionInfo},
 };
 use serde_json::Value;
 use thiserror::Error;
@@ -106,13 +106,13 @@ fn trajectory(
             .process
             .as_ref()
             .and_then(|process| process.exit_code),
-        contender: Contender {
+        agent: AgentContext {
             name: &record.agent.kind,
             version: record.agent.version.as_deref(),
             adapter_version: &record.agent.adapter_version,
             provider: adapter.provider(),
             model: record.agent.model_requested.as_deref(),
-            ..Contender::default()
+            ..AgentContext::default()
         },
         format: Format::Atif,
         truncated_code: None,

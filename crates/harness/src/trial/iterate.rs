@@ -25,8 +25,8 @@ use crate::{
     model_access::CALLS_FILE,
     trial::{
         export::{CONTEXT_FILE, PROMPT_FILE},
+        metrics_file,
         provider_limits::pause,
-        sidecar,
     },
 };
 
@@ -354,7 +354,7 @@ impl Iterations<'_, '_> {
             CALLS_FILE,
             CONTEXT_FILE,
             CHECK,
-            sidecar::KEPT,
+            metrics_file::KEPT,
         ];
         for file in files {
             let from = self.trial.artifacts.join(file);

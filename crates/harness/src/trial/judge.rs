@@ -8,7 +8,7 @@ use proctor_record::{
 
 use super::{AgentRun, AgentWork, Judged, Site, Trial, chain};
 use crate::{
-    evaluate::{self, Desk, EVIDENCE, Judging},
+    evaluate::{self, EVIDENCE, JudgeContext, Judging},
     workspace::{Change, Workspace},
 };
 
@@ -81,7 +81,7 @@ impl Trial<'_> {
                         workdir: &self.workdir(site),
                         environment: self.plan.task.environment(),
                         host: self.context.host,
-                        desk: self.desk(),
+                        context: self.judge_context(),
                         cancel: self.context.cancel,
                     };
                     evaluator.judge(&judging, number + 1).await
@@ -112,9 +112,9 @@ impl Trial<'_> {
     }
 
     /// The input of judges that are agents or models.
-    fn desk(&self) -> Desk<'_> {
+    fn judge_context(&self) -> JudgeContext<'_> {
         let plan = self.plan;
-        Desk {
+        JudgeContext {
             about: plan.task.about(),
             models: self.context.models,
             judges: self.context.judges,

@@ -84,10 +84,10 @@ impl SdkServer {
     ) -> Served {
         let inner = ClaudeSession::new(StreamFormat::StreamJson, AfterResult::KeepOpen);
         let mut session = Box::new(ControlSession::new(inner, task, PromptPolicy::Allow));
-        let mut desk = Desk::new(show);
+        let mut session_host = ServedSession::new(show);
         let mut ending = Ending::default();
         let (mut greet_at, mut is_lost) = (None, false);
-        while !desk.is_done {
+        while !session_host.is_done {
             match self.next(greet_at, is_lost, cancel).await {
                 Step::Event(Some(SocketEvent::Opened)) => {
                     is_lost = false;
@@ -96,17 +96,17 @@ impl SdkServer {
                 Step::Event(Some(SocketEvent::Frame(frame))) => {
                     let lines = frame.split(|byte| *byte == b'\n');
                     for line in lines.filter(|line| !line.is_empty()) {
-                        session.on_line(LineSource::Socket, line, &mut desk);
+                        session.on_line(LineSource::Socket, line, &mut session_host);
                     }
                     greet_at = greet_at.filter(|_| !session.is_flat());
                 }
                 Step::Event(Some(SocketEvent::Closed)) => (is_lost, greet_at) = (true, None),
                 Step::Greet => {
                     greet_at = None;
-                    session.on_open(&mut desk);
+                    session.on_open(&mut session_host);
                 }
                 Step::Silent if is_lost => {
-                    desk.errors.push(LOST.to_owned());
+                    session_host.errors.push(LOST.to_owned());
                     break;
                 }
                 Step::Silent => {
@@ -119,18 +119,18 @@ impl SdkServer {
                 }
                 Step::Event(None) => break,
             }
-            for reply in desk.replies.drain(..) {
+            for reply in session_host.replies.drain(..) {
                 self.socket.send(reply);
             }
         }
-        ending.code = desk.is_done.then_some(0);
+        ending.code = session_host.is_done.then_some(0);
         self.farewell = match session.is_flat() {
             _ if is_lost => None,
             true => Some(Farewell::Normal),
             false => Some(Farewell::Final),
         };
-        let conclusion = session.finish(&ending, &mut desk);
-        served(conclusion, desk)
+        let conclusion = session.finish(&ending, &mut session_host);
+        served(conclusion, session_host)
     }
 
     /// Closes the connection, so that the client can exit.
@@ -165,31 +165,31 @@ impl SdkServer {
     }
 }
 
-fn served(conclusion: Conclusion, desk: Desk<'_>) -> Served {
+fn served(conclusion: Conclusion, session_host: ServedSession<'_>) -> Served {
     let usage = conclusion.usage.as_ref();
     let total = usage.map(|usage| &usage.total);
     // The file of a finished task must not contain null: missing figures are 0.
-    let none = desk.is_done.then_some(0);
+    let none = session_host.is_done.then_some(0);
     let sidecar = AgentMetrics {
         input_tokens: total.and_then(|total| total.input_tokens).or(none),
         output_tokens: total.and_then(|total| total.output_tokens).or(none),
         cache_read_tokens: total.and_then(|total| total.cache_read_tokens).or(none),
         cache_creation_tokens: total.and_then(|total| total.cache_creation_tokens).or(none),
         turns: conclusion.turns.or(none),
-        tools_used: Some(desk.tools.into_iter().collect()),
+        tools_used: Some(session_host.tools.into_iter().collect()),
         total_cost_usd: total.and_then(|total| total.cost_usd),
         duration_ms: conclusion.times.duration_ms,
     };
     let errors = conclusion.errors.into_iter().map(|error| error.message);
     Served {
         outcome: conclusion.outcome,
-        errors: desk.errors.into_iter().chain(errors).collect(),
-        sidecar: (desk.is_done || usage.is_some()).then_some(sidecar),
+        errors: session_host.errors.into_iter().chain(errors).collect(),
+        sidecar: (session_host.is_done || usage.is_some()).then_some(sidecar),
     }
 }
 
 /// The environment of the session.
-struct Desk<'a> {
+struct ServedSession<'a> {
     show: &'a mut dyn FnMut(&str),
     replies: Vec<Vec<u8>>,
     errors: Vec<String>,
@@ -197,9 +197,9 @@ struct Desk<'a> {
     is_done: bool,
 }
 
-impl<'a> Desk<'a> {
-    fn new(show: &'a mut dyn FnMut(&str)) -> Desk<'a> {
-        Desk {
+impl<'a> ServedSession<'a> {
+    fn new(show: &'a mut dyn FnMut(&str)) -> ServedSession<'a> {
+        ServedSession {
             show,
             replies: Vec::new(),
             errors: Vec::new(),
@@ -209,7 +209,7 @@ impl<'a> Desk<'a> {
     }
 }
 
-impl SessionHost for Desk<'_> {
+impl SessionHost for ServedSession<'_> {
     fn event(&mut self, event: SessionEvent<'_>) {
         match event {
             SessionEvent::Message { content, .. } => match content {

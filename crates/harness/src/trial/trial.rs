@@ -12,7 +12,7 @@ use proctor_record::{
     outcome::Outcome,
     record::{self, Event, GatewayRecord, Phase, Record, Results, StoreError, score::Score},
     session::{Conclusion, LogError},
-    transcript::{Account, Contender, LogWriter, Times, UNKNOWN},
+    transcript::{Account, AgentContext, LogWriter, Times, UNKNOWN},
     usage::Usage,
 };
 use tempfile::NamedTempFile;
@@ -233,7 +233,7 @@ impl<'a> Trial<'a> {
             environment.insert("working_directory".to_owned(), workdir.into());
         }
         let plan = self.plan_of(end.contestant);
-        let contender = Contender {
+        let agent = AgentContext {
             name: plan.adapter.name(),
             version: match end.contestant {
                 Contestant::Primary => self.record.agent.version.as_deref(),
@@ -252,7 +252,7 @@ impl<'a> Trial<'a> {
             completed_at: Some(end.completed_at.to_string()),
             duration_ms: Some(end.duration_ms),
         };
-        Account::new(end.conclusion.clone(), contender, &end.ending, times)
+        Account::new(end.conclusion.clone(), agent, &end.ending, times)
     }
 
     /// An empty log of a session.

@@ -12,7 +12,7 @@ use proctor_sandbox::{
     trial_dir::TrialDir,
 };
 
-use super::{Agents, Site, Trial, TrialError, chain, container::Made, prepare::NotRun};
+use super::{Agents, Site, Trial, TrialError, chain, container::TrialContainer, prepare::NotRun};
 use crate::{
     config::{History, Reference},
     evaluate::{copy_without_ignored, make_executable},
@@ -119,9 +119,9 @@ impl Trial<'_> {
     async fn check_out(
         &self,
         from: &Checkout,
-        exec_env: Option<impl Future<Output = Result<Made, NotRun>>>,
+        exec_env: Option<impl Future<Output = Result<TrialContainer, NotRun>>>,
         path: &Utf8Path,
-    ) -> Result<(Workspace, Option<Made>, Option<String>), NotRun> {
+    ) -> Result<(Workspace, Option<TrialContainer>, Option<String>), NotRun> {
         fs_err::create_dir(path)?;
         let files = Box::pin(async {
             let bases = self.context.bases;

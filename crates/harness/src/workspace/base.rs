@@ -19,7 +19,8 @@ use tokio::sync::OnceCell;
 
 use super::Checkout;
 use super::{
-    ALTERNATES, BRANCH, IDENTITY, WorkspaceError,
+    ALTERNATES, BRANCH, WorkspaceError,
+    commit::write_commit,
     commits::{Commits, Wanted, wanted},
     make_git_dir,
 };
@@ -62,7 +63,7 @@ impl Base {
                 let start = match history {
                     History::None => {
                         own.copy_tree_from(git, tree).await?;
-                        commit_tree(&own, tree, commit).await?
+                        commit_base(&dir, tree, commit)?
                     }
                     History::Full => {
                         own.copy_history_from(git, commit).await?;
@@ -100,10 +101,8 @@ impl Packed {
 }
 
 /// Creates the single commit of a workspace.
-pub(super) async fn commit_tree(git: &Git, tree: &str, of: &str) -> Result<String, WorkspaceError> {
-    let message = format!("Base of the trial: {of}");
-    let git = git.clone().with_env(IDENTITY);
-    Ok(git.line(["commit-tree", "-m", &message, tree]).await?)
+pub(super) fn commit_base(git_dir: &Utf8Path, tree: &str, of: &str) -> std::io::Result<String> {
+    write_commit(git_dir, tree, None, &format!("Base of the trial: {of}"))
 }
 
 /// A base, and whether its repo has uncommitted changes.

@@ -4,7 +4,7 @@
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
 
-use super::{Change, Origin, Workspace, WorkspaceError, look, numstat::parse_numstat};
+use super::{Change, Origin, Workspace, WorkspaceError, numstat::parse_numstat, trees};
 use crate::workspace::source::Source;
 
 impl Workspace {
@@ -107,7 +107,7 @@ impl Workspace {
         let checkout = ["checkout-index", "--force", "-z", "--stdin"];
         git.run_with_input(checkout, names.clone()).await?;
         fs::remove_file(&index)?;
-        Ok(look::names(&names))
+        Ok(trees::names(&names))
     }
 
     /// The files in which a tree differs from the base.
@@ -160,7 +160,7 @@ impl Workspace {
         for part in paths.chunks(AT_ONCE) {
             let list = ["ls-tree", "-z", "--full-tree", "--name-only", tree, "--"];
             let list = list.into_iter().chain(part.iter().map(String::as_str));
-            found.extend(look::names(&self.git.run(list).await?));
+            found.extend(trees::names(&self.git.run(list).await?));
         }
         Ok(found)
     }

@@ -5,6 +5,7 @@
 mod attributes;
 mod base;
 mod checkout;
+mod commit;
 mod commits;
 mod dockerfile;
 mod environment;
@@ -12,7 +13,6 @@ mod head;
 mod judged;
 mod large;
 mod litter;
-mod look;
 mod nested;
 mod numstat;
 mod overlay;
@@ -21,11 +21,12 @@ mod recipe;
 mod reference;
 pub(crate) mod source;
 mod survey;
+mod trees;
 #[expect(clippy::module_inception, reason = "the main type of the module")]
 mod workspace;
 
 pub(crate) use self::recipe::NEEDS_DOCKER;
-use self::workspace::{ALTERNATES, BRANCH, IDENTITY, make_git_dir};
+use self::workspace::{ALTERNATES, BRANCH, make_git_dir};
 pub use self::workspace::{Change, FileChange, Origin, Workspace, WorkspaceError};
 pub use self::{
     base::{Base, Bases},

@@ -1,6 +1,33 @@
-//! Parses `git diff --numstat -z`.
+//! Parses `git diff --numstat -z`, also in front of a patch.
+
+use std::io::{self, BufRead, BufReader};
+
+use camino::Utf8Path;
+use fs_err::File;
 
 use super::FileChange;
+
+/// Splits the output of `git diff --numstat -z --patch` in the file `both`: writes the patch to
+/// `patch` and returns the files. An empty field precedes the patch.
+pub(super) fn split_patch(both: &Utf8Path, patch: &Utf8Path) -> io::Result<Vec<FileChange>> {
+    let mut both = BufReader::new(File::open(both)?);
+    let mut numstat = Vec::new();
+    loop {
+        let start = numstat.len();
+        both.read_until(0, &mut numstat)?;
+        let field = numstat[start..].strip_suffix(b"\0").unwrap_or_default();
+        if field.is_empty() {
+            break;
+        }
+        let path = field.splitn(3, |byte| *byte == b'\t').nth(2);
+        if path.is_some_and(<[u8]>::is_empty) {
+            both.read_until(0, &mut numstat)?;
+            both.read_until(0, &mut numstat)?;
+        }
+    }
+    io::copy(&mut both, &mut File::create(patch)?)?;
+    Ok(parse_numstat(&numstat))
+}
 
 /// Parses `git diff --numstat -z`: `added TAB removed TAB path NUL`, or for a rename `added TAB
 /// removed TAB NUL old NUL new NUL`.
@@ -44,6 +71,23 @@ mod tests {
             })
             .collect();
         assert_eq!(parse_numstat(numstat.as_bytes()), expect);
+    }
+
+    #[test]
+    fn patch_after_the_numbers_is_written_byte_for_byte() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = Utf8Path::from_path(dir.path()).unwrap();
+        let (both, patch) = (dir.join("both"), dir.join("patch"));
+        for numstat in ["", "1\t0\tx\t\0", "0\t0\t\0old\0new\x001\t0\tx\0"] {
+            let text = b"diff --git a/x b/x\n\0\0+\xff\n";
+            fs_err::write(&both, [numstat.as_bytes(), b"\0", text].concat()).unwrap();
+            let files = split_patch(&both, &patch).unwrap();
+            assert_eq!(files, parse_numstat(numstat.as_bytes()));
+            assert_eq!(fs_err::read(&patch).unwrap(), text, "{numstat:?}");
+        }
+        fs_err::write(&both, "").unwrap();
+        assert_eq!(split_patch(&both, &patch).unwrap(), []);
+        assert_eq!(fs_err::read(&patch).unwrap(), b"");
     }
 
     #[test]

@@ -14,23 +14,21 @@ use proctor_sandbox::{
 };
 
 use super::{
-    Base, attributes, base::commit_tree, head, large::LargeFile, nested::NestedRepos,
-    numstat::parse_numstat, overlay::Overlay, pristine::Pristine, survey::Survey,
+    Base, attributes,
+    base::commit_base,
+    commit::write_commit,
+    head,
+    large::LargeFile,
+    nested::NestedRepos,
+    numstat::{parse_numstat, split_patch},
+    overlay::Overlay,
+    pristine::Pristine,
+    survey::Survey,
 };
 use crate::{
     config::History,
     workspace::source::{Source, SourceError},
 };
-
-/// The author of our commits: fixed, so that the same tree has the same commit.
-pub(super) const IDENTITY: &[(&str, &str)] = &[
-    ("GIT_AUTHOR_NAME", "proctor"),
-    ("GIT_AUTHOR_EMAIL", "proctor@localhost"),
-    ("GIT_AUTHOR_DATE", "2000-01-01T00:00:00Z"),
-    ("GIT_COMMITTER_NAME", "proctor"),
-    ("GIT_COMMITTER_EMAIL", "proctor@localhost"),
-    ("GIT_COMMITTER_DATE", "2000-01-01T00:00:00Z"),
-];
 
 /// The branch of workspaces.
 pub(super) const BRANCH: &str = "refs/heads/main";
@@ -159,7 +157,7 @@ impl Workspace {
                 }
                 git.run(["add", "--all", "--force"]).await?;
                 let tree = git.line(["write-tree"]).await?;
-                let commit = commit_tree(&git, &tree, "a folder").await?;
+                let commit = commit_base(&baseline, &tree, "a folder")?;
                 fs::write(baseline.join(BRANCH), format!("{commit}\n"))?;
                 (commit, tree)
             }
@@ -240,15 +238,23 @@ impl Workspace {
                 left_out,
             });
         }
-        let trees = [self.base_tree.as_str(), tree.as_str()];
-        let diff = ["diff", "--find-renames", "--no-ext-diff", "--no-textconv"];
-        let patch_args = diff.into_iter().chain(["--binary", "--full-index"]);
-        let numstat_args = diff.into_iter().chain(["--numstat", "-z"]);
-        let (patch_args, numstat_args) = (patch_args.chain(trees), numstat_args.chain(trees));
-        let (written, numstat) =
-            tokio::join!(git.run_to_file(patch_args, patch), git.run(numstat_args));
-        written?;
-        let files = parse_numstat(&numstat?);
+        let diff = [
+            "diff",
+            "--find-renames",
+            "--no-ext-diff",
+            "--no-textconv",
+            "--binary",
+            "--full-index",
+            "--numstat",
+            "-z",
+            "--patch",
+            &self.base_tree,
+            &tree,
+        ];
+        let both = git.dir().join("change");
+        git.run_to_file(diff, &both).await?;
+        let files = split_patch(&both, patch)?;
+        fs::remove_file(both)?;
         Ok(Change {
             tree,
             files: files.into_iter().chain(large).collect(),
@@ -365,13 +371,9 @@ impl Workspace {
         tree: &str,
         message: &str,
     ) -> Result<(), WorkspaceError> {
-        let git = self.git.clone().with_env(IDENTITY);
-        let mut commit = vec!["commit-tree", "-m", message, tree];
-        if self.has_history() {
-            commit.extend(["-p", &self.base_commit]);
-        }
-        self.base_commit = git.line(commit).await?;
         let baseline = self.git.dir().to_owned();
+        let parent = self.has_history().then_some(self.base_commit.as_str());
+        self.base_commit = write_commit(&baseline, tree, parent, message)?;
         fs::write(baseline.join(BRANCH), format!("{}\n", self.base_commit))?;
         self.git
             .run(["read-tree", "--reset", &self.base_commit])

@@ -168,7 +168,7 @@ pub struct Lease {
 
 /// Whether a lease is still valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum Ownership {
     /// It is.
     Ours,
     /// Another process has taken over.
@@ -301,23 +301,23 @@ impl ObservedLease {
 
 impl Lease {
     /// Renews the lease. Returns whether it is still valid.
-    pub fn beat(&self) -> Result<Standing> {
+    pub fn beat(&self) -> Result<Ownership> {
         platform::touch(&self.file)?;
-        self.standing()
+        self.ownership()
     }
 
     /// The same at a given time, for simulations.
-    pub fn beat_at(&self, at: SystemTime) -> Result<Standing> {
+    pub fn beat_at(&self, at: SystemTime) -> Result<Ownership> {
         self.file.set_modified(at)?;
-        self.standing()
+        self.ownership()
     }
 
     /// Whether the lease is still valid.
-    pub fn standing(&self) -> Result<Standing> {
+    pub fn ownership(&self) -> Result<Ownership> {
         revalidate(self.leases.folder());
         match File::open(self.leases.path(self.number + 1)) {
-            Ok(_) => Ok(Standing::Lost),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Standing::Ours),
+            Ok(_) => Ok(Ownership::Lost),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Ownership::Ours),
             Err(error) => Err(error),
         }
     }
@@ -416,13 +416,13 @@ mod tests {
         let (_dir, leases) = leases();
         let first = holder(None);
         let lease = ours(take(&leases, &first, Duration::ZERO));
-        assert_eq!(lease.beat().unwrap(), Standing::Ours);
+        assert_eq!(lease.beat().unwrap(), Ownership::Ours);
         let seen = held(take(&leases, &holder(None), LIMIT / 2));
         assert_eq!(seen.holder, Some(first));
         let second = ours(take(&leases, &holder(None), LIMIT * 2));
         held(take(&leases, &holder(None), Duration::ZERO));
-        assert_eq!(lease.beat().unwrap(), Standing::Lost);
-        assert_eq!(second.beat().unwrap(), Standing::Ours);
+        assert_eq!(lease.beat().unwrap(), Ownership::Lost);
+        assert_eq!(second.beat().unwrap(), Ownership::Ours);
     }
 
     #[test]

@@ -149,7 +149,7 @@ pub struct ToolCall {
 
 /// The log's data about the agent in addition to its session.
 #[derive(Clone, Debug, Default)]
-pub struct Contender<'a> {
+pub struct AgentContext<'a> {
     /// The kind of agent.
     pub name: &'a str,
     /// Its version according to `--version`; the session's version takes precedence.
@@ -181,7 +181,7 @@ impl Account {
     /// The account of a session with this conclusion.
     pub fn new(
         conclusion: Conclusion,
-        contender: Contender<'_>,
+        agent: AgentContext<'_>,
         ending: &Ending,
         times: Times,
     ) -> Account {
@@ -195,7 +195,7 @@ impl Account {
             error.timestamp = error.timestamp.take().or(times.completed_at.clone());
             error.timestamp = error.timestamp.take().or_else(unknown);
         }
-        let mut environment = contender.environment;
+        let mut environment = agent.environment;
         for name in youbencha::ENVIRONMENT {
             environment
                 .entry(name.to_owned())
@@ -203,14 +203,14 @@ impl Account {
         }
         Account {
             agent_info: AgentInfo {
-                name: contender.name.to_owned(),
-                version: known(conclusion.version, contender.version),
-                adapter_version: contender.adapter_version.to_owned(),
+                name: agent.name.to_owned(),
+                version: known(conclusion.version, agent.version),
+                adapter_version: agent.adapter_version.to_owned(),
             },
             model_info: ModelInfo {
-                name: known(conclusion.model, contender.model),
-                provider: contender.provider.to_owned(),
-                parameters: contender.parameters,
+                name: known(conclusion.model, agent.model),
+                provider: agent.provider.to_owned(),
+                parameters: agent.parameters,
             },
             execution: Execution {
                 started_at: times.started_at,

@@ -5,6 +5,7 @@
 mod atif;
 mod document;
 mod escape;
+mod list;
 mod normalize;
 mod otlp;
 mod text;
@@ -12,7 +13,7 @@ mod writer;
 mod youbencha;
 
 pub use self::document::{
-    Account, AgentInfo, Contender, Document, Execution, Message, ModelInfo, Times, ToolCall,
+    Account, AgentContext, AgentInfo, Document, Execution, Message, ModelInfo, Times, ToolCall,
     UNKNOWN, VERSION, schema,
 };
 pub use self::{

@@ -9,7 +9,7 @@ use std::{
 use camino::Utf8Path;
 use proctor_process::{Line, Lines};
 
-use super::{Account, AtifWriter, Contender, LogWriter, SessionInfo, Times};
+use super::{Account, AgentContext, AtifWriter, LogWriter, SessionInfo, Times};
 use crate::{
     outcome::Ending,
     session::{AgentTimes, Conclusion, LineSource, LogError, Session, SessionEvent, SessionHost},
@@ -21,7 +21,7 @@ pub struct Recording<'a> {
     /// The agent's exit code.
     pub exit_code: Option<i32>,
     /// The agent.
-    pub contender: Contender<'a>,
+    pub agent: AgentContext<'a>,
     /// Files of the agent that its session reads.
     pub files: Vec<Vec<u8>>,
     /// The output format.
@@ -90,7 +90,7 @@ pub fn normalize(
         conclusion.errors.push(LogError::new(code, message));
     }
     let times = recorded_times(&conclusion.times);
-    let account = Account::new(conclusion, recording.contender, &ending, times);
+    let account = Account::new(conclusion, recording.agent, &ending, times);
     match host {
         Recorder::Log(log) => log.finish(&account).map(drop)?,
         Recorder::Atif(trajectory) => trajectory.finish(&account).map(drop)?,

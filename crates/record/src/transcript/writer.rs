@@ -1,32 +1,34 @@
-//! Writes the log while the session runs, with constant memory: messages are written to a spool,
-//! tool calls (most of a long session) to the output itself. Calls that wait for their results are
-//! held, within limits.
+//! Writes the log while the session runs, with constant memory: of messages and tool calls, the list
+//! that first becomes long is written to the output itself, the other one to a temporary file.
+//! Calls that wait for their results are held, within limits.
 
 use std::{
     collections::VecDeque,
-    io::{self, BufWriter, Seek, Write},
+    io::{self, BufWriter, Write},
 };
 
-use tempfile::{SpooledData, SpooledTempFile};
-
-use super::{Account, UNKNOWN, UNKNOWN_TIME, escape::write_string, text::write_text, youbencha};
+use super::{
+    Account, UNKNOWN, UNKNOWN_TIME,
+    escape::write_string,
+    list::{BUFFER, List, START},
+    text::write_text,
+    youbencha,
+};
 use crate::session::{MessageKind, SessionEvent, Text};
 
-/// The maximum size of messages and of tool calls in memory. Most sessions need no more, and their
-/// document starts with the account.
-const MAX_IN_MEMORY: usize = 1 << 20;
-const BUFFER: usize = 64 << 10;
 /// The size of buffers that are kept for reuse. Dozens of calls of a sub-agent may wait behind the
 /// one that started it.
 const MAX_SPARE_BYTES: usize = 512 << 10;
-const START: &[u8] = b"{\"version\":\"1.0.0\",";
 const MAX_HELD_BYTES: usize = 4 << 20;
 const MAX_HELD_CALLS: usize = 1024;
 
 /// Writes one log from the events of one session.
 pub struct LogWriter<W: Write> {
-    messages: Spool,
-    tool_calls: Calls<W>,
+    out: BufWriter<W>,
+    /// Whether one of the lists is in the output.
+    is_started: bool,
+    messages: List,
+    tool_calls: List,
     held: VecDeque<HeldCall>,
     held_bytes: usize,
     spare: Vec<Vec<u8>>,
@@ -80,12 +82,10 @@ impl<W: Write> LogWriter<W> {
 
     fn with_clock(out: W, clock: Clock) -> LogWriter<W> {
         LogWriter {
-            messages: Spool::new(),
-            tool_calls: Calls {
-                out: BufWriter::with_capacity(BUFFER, out),
-                in_memory: Some(Vec::new()),
-                is_empty: true,
-            },
+            out: BufWriter::with_capacity(BUFFER, out),
+            is_started: false,
+            messages: List::new("messages"),
+            tool_calls: List::new("tool_calls"),
             held: VecDeque::new(),
             held_bytes: 0,
             spare: Vec::new(),
@@ -114,19 +114,12 @@ impl<W: Write> LogWriter<W> {
         let mut account = account.clone();
         account.counts.unmatched_results += self.unmatched_results;
 
-        let Calls {
-            mut out, in_memory, ..
-        } = self.tool_calls;
-        let is_short = in_memory.is_some();
-        out.write_all(if is_short { START } else { b"]," })?;
+        let mut out = self.out;
+        out.write_all(if self.is_started { b"]," } else { START })?;
         write_head(&mut out, &account)?;
-        out.write_all(b",\n\"messages\":[")?;
-        self.messages.copy_to(&mut out)?;
-        if let Some(calls) = in_memory {
-            out.write_all(b"],\n\"tool_calls\":[")?;
-            out.write_all(&calls)?;
+        for list in [self.messages, self.tool_calls] {
+            list.copy_to(&mut out)?;
         }
-        out.write_all(b"]")?;
         write_tail(&mut out, &account)?;
         out.flush()?;
         out.into_inner().map_err(io::IntoInnerError::into_error)
@@ -160,7 +153,7 @@ impl<W: Write> LogWriter<W> {
         else {
             return Ok(());
         };
-        let out = self.messages.next_item()?;
+        let out = self.messages.next_item(&mut self.out)?;
         out.write_all(b"{\"role\":")?;
         serde_json::to_writer(&mut *out, &role)?;
         out.write_all(b",\"content\":")?;
@@ -172,7 +165,8 @@ impl<W: Write> LogWriter<W> {
         out.write_all(b",\"timestamp\":")?;
         self.clock.write(out, timestamp)?;
         write_optional(out, b",\"parent\":", parent)?;
-        out.write_all(b"}")
+        out.write_all(b"}")?;
+        self.messages.item_done(&mut self.out, &mut self.is_started)
     }
 
     fn tool_call(&mut self, event: SessionEvent<'_>) -> io::Result<()> {
@@ -210,20 +204,20 @@ impl<W: Write> LogWriter<W> {
         match self.held.iter().position(waiting) {
             None => {
                 self.unmatched_results += 1;
-                let out = self.tool_calls.next_item()?;
+                let out = self.tool_calls.next_item(&mut self.out)?;
                 write_call(out, UNKNOWN, Text::Plain(""), Some(id))?;
                 write_answer(out, content, is_error)?;
                 out.write_all(b"}")?;
-                self.tool_calls.item_done()
+                self.calls_done()
             }
             Some(0) => {
                 // The usual case: the result, which may be large, is not copied.
                 let call = self.held.pop_front().expect("the call is at position 0");
-                let out = self.tool_calls.next_item()?;
+                let out = self.tool_calls.next_item(&mut self.out)?;
                 out.write_all(&call.json)?;
                 write_answer(out, content, is_error)?;
                 out.write_all(b"}")?;
-                self.tool_calls.item_done()?;
+                self.calls_done()?;
                 self.forget(call);
                 self.release()
             }
@@ -274,12 +268,17 @@ impl<W: Write> LogWriter<W> {
     }
 
     fn put(&mut self, call: HeldCall) -> io::Result<()> {
-        let out = self.tool_calls.next_item()?;
+        let out = self.tool_calls.next_item(&mut self.out)?;
         out.write_all(&call.json)?;
         out.write_all(b"}")?;
-        self.tool_calls.item_done()?;
+        self.calls_done()?;
         self.forget(call);
         Ok(())
+    }
+
+    fn calls_done(&mut self) -> io::Result<()> {
+        let out = &mut self.out;
+        self.tool_calls.item_done(out, &mut self.is_started)
     }
 
     /// Recycles the buffer of a written call.
@@ -366,81 +365,16 @@ fn fingerprint(id: &str) -> u64 {
     })
 }
 
-/// The tool calls: in memory at first, then in the output.
-struct Calls<W: Write> {
-    out: BufWriter<W>,
-    in_memory: Option<Vec<u8>>,
-    is_empty: bool,
-}
-
-impl<W: Write> Calls<W> {
-    fn next_item(&mut self) -> io::Result<&mut dyn Write> {
-        let out: &mut dyn Write = match &mut self.in_memory {
-            Some(calls) => calls,
-            None => &mut self.out,
-        };
-        out.write_all(separator(&mut self.is_empty))?;
-        Ok(out)
-    }
-
-    fn item_done(&mut self) -> io::Result<()> {
-        if let Some(calls) = self.in_memory.take_if(|calls| calls.len() > MAX_IN_MEMORY) {
-            self.out.write_all(START)?;
-            self.out.write_all(b"\n\"tool_calls\":[")?;
-            self.out.write_all(&calls)?;
-        }
-        Ok(())
-    }
-}
-
-/// The messages before they are in the document.
-struct Spool {
-    out: BufWriter<SpooledTempFile>,
-    is_empty: bool,
-}
-
-impl Spool {
-    fn new() -> Spool {
-        let file = SpooledTempFile::new(MAX_IN_MEMORY);
-        Spool {
-            out: BufWriter::with_capacity(BUFFER, file),
-            is_empty: true,
-        }
-    }
-
-    fn next_item(&mut self) -> io::Result<&mut BufWriter<SpooledTempFile>> {
-        self.out.write_all(separator(&mut self.is_empty))?;
-        Ok(&mut self.out)
-    }
-
-    fn copy_to(self, out: &mut impl Write) -> io::Result<()> {
-        let spooled = self.out.into_inner();
-        let mut spooled = spooled.map_err(io::IntoInnerError::into_error)?;
-        spooled.rewind()?;
-        match spooled.into_inner() {
-            SpooledData::InMemory(bytes) => out.write_all(bytes.get_ref()),
-            SpooledData::OnDisk(mut file) => io::copy(&mut file, out).map(drop),
-        }
-    }
-}
-
-fn separator(is_empty: &mut bool) -> &'static [u8] {
-    if std::mem::replace(is_empty, false) {
-        b"\n"
-    } else {
-        b",\n"
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::transcript::list::Items;
     use crate::{
         outcome::{Ending, Outcome},
         session::{AgentTimes, Conclusion, Counts, Role},
-        transcript::{Contender, Document, Times},
+        transcript::{AgentContext, Document, Times},
     };
 
     fn account() -> Account {
@@ -456,12 +390,12 @@ mod tests {
             counts: Counts::default(),
             times: AgentTimes::default(),
         };
-        let contender = Contender {
+        let agent = AgentContext {
             name: "a",
             parameters: BTreeMap::new(),
-            ..Contender::default()
+            ..AgentContext::default()
         };
-        Account::new(conclusion, contender, &Ending::default(), Times::default())
+        Account::new(conclusion, agent, &Ending::default(), Times::default())
     }
 
     fn call(writer: &mut LogWriter<Vec<u8>>, id: &str, arguments: &str) {
@@ -507,28 +441,38 @@ mod tests {
         );
     }
 
+    fn message(writer: &mut LogWriter<Vec<u8>>, text: &str) {
+        writer.event(SessionEvent::Message {
+            role: Role::Assistant,
+            kind: MessageKind::Text,
+            content: Text::Plain(text),
+            timestamp: None,
+            parent: None,
+        });
+    }
+
     #[test]
     fn long_log_is_the_same_document_with_limited_memory() {
-        let mut writer = LogWriter::new(Vec::new());
-        let text = "x".repeat(10_000);
-        for number in 0..1000 {
-            let id = number.to_string();
-            writer.event(SessionEvent::Message {
-                role: Role::Assistant,
-                kind: MessageKind::Text,
-                content: Text::Plain(&text),
-                timestamp: None,
-                parent: None,
-            });
-            call(&mut writer, &id, "");
-            answer(&mut writer, &id, &text);
+        let long = "x".repeat(10_000);
+        let longer = "y".repeat(20_000);
+        for (said, found) in [(&long, &longer), (&longer, &long)] {
+            let mut writer = LogWriter::new(Vec::new());
+            for number in 0..1000 {
+                let id = number.to_string();
+                message(&mut writer, said);
+                call(&mut writer, &id, "");
+                answer(&mut writer, &id, found);
+            }
+            for list in [&writer.messages, &writer.tool_calls] {
+                assert!(!matches!(list.items, Items::Memory(_)), "{}", list.name);
+            }
+            assert_eq!(writer.held_bytes, 0);
+            let log = finish(writer);
+            assert_eq!((log.messages.len(), log.tool_calls.len()), (1000, 1000));
+            assert_eq!(&log.messages[999].content, said);
+            assert_eq!(log.tool_calls[999].result.as_ref(), Some(found));
+            assert_eq!(log.account.agent_info.name, "a");
         }
-        assert!(writer.tool_calls.in_memory.is_none());
-        assert_eq!(writer.held_bytes, 0);
-        let log = finish(writer);
-        assert_eq!((log.messages.len(), log.tool_calls.len()), (1000, 1000));
-        assert_eq!(log.tool_calls[999].result.as_deref(), Some(text.as_str()));
-        assert_eq!(log.account.agent_info.name, "a");
     }
 
     #[test]

@@ -18,8 +18,8 @@ use proctor_record::{fs::dir, platform};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
-use super::carry::WayOut;
 use super::engine::joined;
+use super::multiplexer::NetworkRelay;
 use super::spec::{OwnFiles, request};
 use super::{
     BindMount, ContainerNetwork, ContainerProcess, ContainerSpec, DiskLimit, Engine, EngineError,
@@ -69,7 +69,7 @@ pub struct ContainerFileChange {
 
 #[derive(Debug)]
 struct Carrier {
-    _way_out: WayOut,
+    _relay: NetworkRelay,
     container: Inner,
 }
 
@@ -432,7 +432,7 @@ impl Carrier {
             .filter_map(|relay| relay.socket.file_name());
         let sockets = names.map(|name| sockets.join(name)).collect();
         Ok(Self {
-            _way_out: WayOut::open(engine, attached, sockets).await?,
+            _relay: NetworkRelay::open(engine, attached, sockets).await?,
             container,
         })
     }

@@ -19,7 +19,7 @@ use tokio_util::task::TaskTracker;
 use super::binary::Binary;
 use super::served::{ServedAddress, ServingProgram};
 use super::tunnel::Destination;
-use super::{Address, EngineError, look, podman, tunnel};
+use super::{Address, EngineError, podman, state, tunnel};
 
 /// The label with the run of a container, network or volume.
 pub const RUN_LABEL: &str = "proctor.run";
@@ -160,7 +160,7 @@ impl Engine {
         let architecture = info.architecture.as_deref();
         let binary = Binary::find(&options.binary, &options.env, architecture)?;
         let maker = maker(docker.version().await.map_err(unreachable)?);
-        let is_rootless = maker.is_podman() && look::is_rootless(&docker, &socket).await?;
+        let is_rootless = maker.is_podman() && state::is_rootless(&docker, &socket).await?;
         Ok(Self {
             shared: Arc::new(EngineState {
                 filled: Mutex::default(),

@@ -8,7 +8,7 @@ use bollard::models::{
 };
 use proctor_process::{INIT, Relay};
 
-use super::CARRY;
+use super::MULTIPLEX;
 
 /// The path of our own binary in containers.
 pub const BINARY: &str = "/proctor/proctor";
@@ -173,7 +173,7 @@ fn command(spec: &ContainerSpec) -> Vec<String> {
         return vec![INIT.to_owned()];
     }
     let ports = spec.carries.iter().map(ToString::to_string);
-    std::iter::once(CARRY.to_owned()).chain(ports).collect()
+    std::iter::once(MULTIPLEX.to_owned()).chain(ports).collect()
 }
 
 fn host_config(spec: &ContainerSpec, own: &OwnFiles<'_>, quota: Option<u64>) -> HostConfig {

@@ -10,7 +10,7 @@ use std::{io::BufReader, time::Duration};
 use proctor_record::{
     outcome::{EndedBy, Ending},
     session::{Conclusion, LineSource, Session, SessionEvent, SessionHost},
-    transcript::{Contender, Document, Recording, normalize},
+    transcript::{AgentContext, Document, Recording, normalize},
 };
 
 use super::stream::{AfterResult, ClaudeSession, StreamFormat};
@@ -40,12 +40,12 @@ fn log_of(output: impl AsRef<[u8]>, exit_code: Option<i32>) -> Document {
 fn json_of(output: impl AsRef<[u8]>, exit_code: Option<i32>) -> Vec<u8> {
     let recording = Recording {
         exit_code,
-        contender: Contender {
+        agent: AgentContext {
             name: "claude-code",
             adapter_version: "0.1.0",
             provider: "anthropic",
             model: Some("configured"),
-            ..Contender::default()
+            ..AgentContext::default()
         },
         ..Recording::default()
     };

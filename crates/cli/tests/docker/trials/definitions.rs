@@ -25,7 +25,7 @@ fn name_of_an_image_that_has_moved_is_another_agent() {
         let id = rig.docker(&["image", "inspect", "--format", "{{.Id}}", image]);
         let definition = &record["agent"]["definition"];
         assert_eq!(definition["found"]["image"], id.trim(), "{record:#}");
-        let latest = rig.context.root().join("results/latest");
+        let latest = rig.context.root().join(".proctor/latest");
         let run = latest.canonicalize_utf8().unwrap();
         found.push((definition["digest"].clone(), run));
     }

@@ -10,7 +10,7 @@ use super::elsewhere::{SshServer, over_tcp};
 
 /// The records of the run's trials, those of earlier attempts left out.
 fn records(context: &TestContext) -> Vec<Value> {
-    let folder = context.root().join("results/latest/trials/floor/task");
+    let folder = context.root().join(".proctor/latest/trials/floor/task");
     let trials = folder.read_dir_utf8().into_iter().flatten().flatten();
     let trials = trials.filter(|trial| !trial.file_name().contains("attempt"));
     let records = trials.filter_map(|trial| {

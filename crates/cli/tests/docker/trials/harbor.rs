@@ -69,7 +69,7 @@ fn verified(mode: &str) {
 /// A trial judged in the agent's own container cannot be judged again, which is reported; with a
 /// new container it can.
 fn judged_again(rig: &Rig, mode: &str) {
-    let run = rig.context.root().join("results/latest");
+    let run = rig.context.root().join(".proctor/latest");
     let rescore = rig.context.proctor(["rescore", run.as_str()]);
     let output = rescore.env("DOCKER_HOST", &rig.host).run();
     rig.assert_tidy();

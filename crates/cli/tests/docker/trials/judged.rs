@@ -37,7 +37,7 @@ fn model() -> Value {
 }
 
 fn rescore(rig: &Rig, args: &[&str]) -> Output {
-    let run = rig.context.root().join("results/latest");
+    let run = rig.context.root().join(".proctor/latest");
     let all = ["rescore", run.as_str()]
         .into_iter()
         .chain(args.iter().copied());

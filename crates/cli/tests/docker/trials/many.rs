@@ -11,7 +11,7 @@ use super::{Rig, find, shell};
 
 /// How the finished trials of the latest run ended.
 fn outcomes(rig: &Rig) -> Vec<Value> {
-    let trials = rig.context.root().join("results/latest/trials");
+    let trials = rig.context.root().join(".proctor/latest/trials");
     let records = find(&trials, "record.json").into_iter();
     let records = records.filter(|path| !path.as_str().contains("attempt"));
     let read = |path| -> Option<Value> { serde_json::from_slice(&fs_err::read(path).ok()?).ok() };
@@ -100,7 +100,7 @@ fn a_run_in_containers_that_is_killed_at_ten_instants_loses_nothing_and_leaves_n
         seed: 20_240_229,
         within: Duration::from_millis(2500),
     };
-    kills.survive(&rig.context.root().join("results"), |start| {
+    kills.survive(&rig.context.root().join(".proctor"), |start| {
         let resume: &[&str] = match start {
             Start::Fresh => &[],
             Start::Resume => &["--resume"],
@@ -120,7 +120,7 @@ fn a_killed_run_is_resumed_and_its_containers_are_swept() {
         Duration::from_mins(1),
         "a trial is over and one runs",
         || {
-            rig.context.root().join("results/latest").exists()
+            rig.context.root().join(".proctor/latest").exists()
                 && !outcomes(&rig).is_empty()
                 && !rig.containers().is_empty()
         },

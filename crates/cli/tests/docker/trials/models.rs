@@ -23,7 +23,7 @@ pub fn run(rig: &Rig, model: &ScriptedModel, suite: &Utf8PathBuf) {
     assert!(matches!(output.code, Some(0 | 1)), "{output}");
     let keys = model.requests();
     assert!(!keys.is_empty() && keys.iter().all(|request| request.api_key() == Some(CANARY)));
-    let files = find(&rig.context.root().join("results/runs"), "");
+    let files = find(&rig.context.root().join(".proctor/runs"), "");
     assert!(!files.is_empty(), "a run leaves files");
     for file in files {
         let bytes = fs_err::read(&file).unwrap();

@@ -68,7 +68,7 @@ fn files_of_containers_belong_to_the_user() {
         .env("DOCKER_HOST", engine.host())
         .run()
         .assert_code(0);
-    let results = context.root().join("results");
+    let results = context.root().join(".proctor");
     let files = find(&results, "");
     let has = |name: &str| files.iter().any(|file| file.ends_with(name));
     assert!(

@@ -36,7 +36,7 @@ fn trials_survive_a_restart_of_the_engine() {
     let attempts = rig
         .context
         .root()
-        .join("results/latest/trials/writer/greet");
+        .join(".proctor/latest/trials/writer/greet");
     let first = attempts.join("trial-1.attempt-1/artifacts/record.json");
     let first: serde_json::Value = serde_json::from_slice(&fs_err::read(first).unwrap()).unwrap();
     assert_eq!(first["outcome"], "sandbox", "{first:#}");

@@ -77,7 +77,7 @@ impl Task {
         let output = self.context.proctor(["run", path.as_str()]).run();
         assert!(!output.stderr.contains("error:"), "{output}");
         let record = |number: usize| -> Value {
-            let trials = self.context.root().join("results/latest/trials");
+            let trials = self.context.root().join(".proctor/latest/trials");
             let path = trials.join(format!("a{number}/case/trial-1/artifacts/record.json"));
             serde_json::from_slice(&fs_err::read(path).unwrap()).unwrap()
         };

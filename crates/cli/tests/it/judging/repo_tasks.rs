@@ -42,7 +42,7 @@ fn trial(context: &TestContext, agent: &str, more: &Value) -> Value {
     assert!(!output.stderr.contains("error:"), "{output}");
     let trial = context
         .root()
-        .join("results/latest/trials/one/count/trial-1");
+        .join(".proctor/latest/trials/one/count/trial-1");
     let read = |file: &str| -> Value {
         serde_json::from_slice(&fs_err::read(trial.join(file)).unwrap()).unwrap()
     };

@@ -93,7 +93,7 @@ fn null_and_oracle_give_the_scale_of_each_task() {
     let path = context.root().join("proctor.yaml");
     fs_err::write(&path, suite.to_string()).unwrap();
     context.proctor(["run", path.as_str()]).run().assert_code(1);
-    let summary = fs_err::read(context.root().join("results/latest/summary.json")).unwrap();
+    let summary = fs_err::read(context.root().join(".proctor/latest/summary.json")).unwrap();
     let summary: Value = serde_json::from_slice(&summary).unwrap();
     let tasks = summary["tasks"].as_array().unwrap();
     assert_eq!(tasks[0]["task"], "broken");

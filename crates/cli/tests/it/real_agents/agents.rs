@@ -182,7 +182,7 @@ fn stopped(cli: &Cli) {
     };
     let running = suite.scripted(&json!([answer])).spawn();
     let said = format!("trials/{}/task/trial-1/artifacts/raw/stdout", cli.kind);
-    let said = suite.ctx.root().join("suite/results/latest").join(said);
+    let said = suite.ctx.root().join(".proctor/latest").join(said);
     wait_until(AT_WORK, "it works", || {
         if has_tools {
             let found = processes_with(&marker);

@@ -137,7 +137,7 @@ impl Suite {
     }
 
     fn artifacts(&self, cli: &Cli, task: &str, trial: u32) -> Utf8PathBuf {
-        let trials = self.ctx.root().join("suite/results/latest/trials");
+        let trials = self.ctx.root().join(".proctor/latest/trials");
         trials.join(format!("{}/{task}/trial-{trial}/artifacts", cli.kind))
     }
 

@@ -44,7 +44,10 @@ pub(super) fn run(trial: &Trial, more: &Value, args: &[&str], code: i32) -> Utf8
         .run()
         .assert_code(code);
     trial.assert_tidy();
-    folder.join("results/latest/trials/claude-code/task/trial-1")
+    trial
+        .ctx
+        .root()
+        .join(".proctor/latest/trials/claude-code/task/trial-1")
 }
 
 pub(super) fn record(folder: &Utf8PathBuf) -> Value {
@@ -75,7 +78,7 @@ fn a_trial_is_metered_by_the_gateway_and_never_sees_the_real_key() {
     assert!(record["gateway"]["differences"].is_null(), "{record:#}");
     // Only the upstream got the API key.
     assert_eq!(trial.model.turns()[0].header("x-api-key"), Some(CANARY));
-    let results = trial.ctx.root().join("suite/results");
+    let results = trial.ctx.root().join(".proctor");
     assert_eq!(files_with(&results, CANARY), Vec::<Utf8PathBuf>::new());
     let calls = fs_err::read_to_string(folder.join("artifacts/calls.ndjson")).unwrap();
     assert!(calls.lines().count() >= 2, "{calls}");

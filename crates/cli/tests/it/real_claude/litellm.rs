@@ -36,7 +36,7 @@ fn litellm_is_started_and_ended_with_the_run() {
     expect(&record, "/gateway/differences", Value::Null);
     // Only the model got the real key, and from LiteLLM: it says so itself.
     assert_eq!(trial.model.turns()[0].header("x-api-key"), Some(CANARY));
-    let results = trial.ctx.root().join("suite/results");
+    let results = trial.ctx.root().join(".proctor");
     assert_eq!(files_with(&results, CANARY), Vec::<Utf8PathBuf>::new());
     // Its own log has the same calls.
     let log = fs_err::read_to_string(results.join("latest/litellm.ndjson")).unwrap();
@@ -106,7 +106,7 @@ fn running_litellm_is_called_with_its_own_key() {
     let keys = ["x-api-key", "authorization"].map(|name| turns[0].header(name).unwrap_or_default());
     let keys = keys.concat();
     assert!(keys.contains(LITELLM) && !keys.contains(CANARY), "{keys}");
-    let results = trial.ctx.root().join("suite/results");
+    let results = trial.ctx.root().join(".proctor");
     for key in [LITELLM, CANARY] {
         assert_eq!(files_with(&results, key), Vec::<Utf8PathBuf>::new());
     }

@@ -53,7 +53,7 @@ fn writes(when: &str, content: &str) -> Value {
 }
 
 fn record(ctx: &TestContext, agent: &str) -> Value {
-    let trials = ctx.root().join("suite/results/latest/trials");
+    let trials = ctx.root().join(".proctor/latest/trials");
     let path: Utf8PathBuf = trials
         .join(agent)
         .join("task/trial-1/artifacts/record.json");
@@ -100,7 +100,7 @@ fn variants_of_claude_md_change_the_answer_and_are_delivered() {
     assert_eq!(nowhere["delivery"][0]["delivered"], false, "{nowhere:#}");
     let warning = "not delivered: file `lib/deep/NOTES.md` of agent `nowhere`";
     assert!(output.stdout.contains(warning), "{output}");
-    let latest = ctx.root().join("suite/results/latest");
+    let latest = ctx.root().join(".proctor/latest");
     let report = ctx.proctor(["report", latest.as_str()]).run();
     assert!(report.stdout.contains(warning), "{report}");
     let json = ctx

@@ -127,7 +127,7 @@ impl Question<'_> {
         let judging = self.judging;
         let agent = judge.agent(request);
         let agent = agent.map_err(|_| "the judge does not accept the request".to_owned())?;
-        let models = judging.desk.models.map(Models::for_judges);
+        let models = judging.context.models.map(Models::for_judges);
         let trial = JudgeTrial {
             judging,
             adapter: judge.adapter,
@@ -141,7 +141,7 @@ impl Question<'_> {
             models: models.as_ref(),
             folder: &self.folder,
         };
-        let ran = (judging.desk.run_trial)(trial).await;
+        let ran = (judging.context.run_trial)(trial).await;
         ran.map_err(|error| format!("cannot start the judge: {error}"))
     }
 
@@ -166,7 +166,7 @@ impl Question<'_> {
     }
 
     async fn ask_model(&self, model: &str, provider: ProviderName) -> Result<Said, String> {
-        let Some(models) = self.judging.desk.judges else {
+        let Some(models) = self.judging.context.judges else {
             return Err("a model as judge requires the gateway".to_owned());
         };
         fs::create_dir_all(&self.folder).map_err(|error| error.to_string())?;

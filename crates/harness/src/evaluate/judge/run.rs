@@ -110,7 +110,7 @@ pub(in crate::evaluate) async fn judge(
 
 /// The prompt of the agent, the same for every trial of a task.
 async fn asked(judging: &Judging<'_>) -> String {
-    let about = &judging.desk.about;
+    let about = &judging.context.about;
     let prompt = match &about.prompt {
         None => None,
         Some(PromptSource::Text(text)) => Some(text.clone()),
@@ -229,7 +229,7 @@ impl CleanCopy<'_> {
     /// One valid answer, cached or new. Cached answers are checked, too.
     async fn sample(&mut self, work: &Work, name: &str, number: u32) -> Result<Answer, String> {
         let key = self.key(work, number);
-        let cached = CachedAnswer::lock(&self.judging.desk.cache.join("judge"), &key).await;
+        let cached = CachedAnswer::lock(&self.judging.context.cache.join("judge"), &key).await;
         let cached = cached.map_err(|error| format!("cannot use the cache of answers: {error}"))?;
         let subject = Subject {
             workspace: self.judging.workspace,
@@ -237,7 +237,7 @@ impl CleanCopy<'_> {
             diff: &work.diff,
         };
         let criteria = &self.settings.criteria;
-        if let Some(kept) = cached.get::<Kept>(self.judging.desk.kept_since)
+        if let Some(kept) = cached.get::<Kept>(self.judging.context.kept_since)
             && (kept.is_verified || !self.can_verify())
             && kept.answer.check(criteria, &subject).await.is_ok()
         {
@@ -261,7 +261,7 @@ impl CleanCopy<'_> {
     /// Whether a gateway observes the judge's calls. Unverified cached answers are then not used.
     fn can_verify(&self) -> bool {
         match &self.settings.who {
-            Judge::Agent(judge) => judge.asks_models() && self.judging.desk.models.is_some(),
+            Judge::Agent(judge) => judge.asks_models() && self.judging.context.models.is_some(),
             Judge::Model { .. } => true,
         }
     }
@@ -290,8 +290,8 @@ impl CleanCopy<'_> {
     }
 
     async fn ask(&mut self, work: &Work, name: &str) -> Result<Said, String> {
-        let has_tapes = self.judging.desk.judges.or(self.judging.desk.models);
-        let chance = if has_tapes.is_some_and(crate::model_access::Models::has_tapes) {
+        let models = self.judging.context.judges.or(self.judging.context.models);
+        let chance = if models.is_some_and(crate::model_access::Models::has_recording) {
             Chance::None
         } else {
             Chance::Fresh
@@ -305,7 +305,10 @@ impl CleanCopy<'_> {
             tree: &work.tree,
             request: &request,
             folder: self.folder.join(name),
-            label: format!("{}/judge-{}-{name}", self.judging.desk.label, self.number),
+            label: format!(
+                "{}/judge-{}-{name}",
+                self.judging.context.label, self.number
+            ),
         };
         let said = question.ask().await?;
         self.spent.add(said.usage.as_ref());

@@ -206,7 +206,7 @@ impl Examiner<'_> {
     ) -> Result<Control, String> {
         let ControlTree { name, tree, .. } = control;
         let cached = self.cached_answer(name, tree).await?;
-        if let Some(kept) = cached.get(self.judging.desk.kept_since) {
+        if let Some(kept) = cached.get(self.judging.context.kept_since) {
             return Ok(kept);
         }
         let found = match first.filter(|_| *tree == self.judging.change.tree) {
@@ -229,15 +229,15 @@ impl Examiner<'_> {
         name: &str,
         tree: &str,
     ) -> Result<CachedAnswer, String> {
-        let desk = &self.judging.desk;
+        let context = &self.judging.context;
         let round = self.judging.evidence;
         let base = &self.judging.workspace.base_tree;
         let key = format!(
             "{} {round} {base} {tree} {name} {:?}",
-            desk.run_id, self.settings
+            context.run_id, self.settings
         );
         let key = hex(&Sha256::digest(key.as_bytes()));
-        let cached = CachedAnswer::lock(&desk.cache.join("control"), &key).await;
+        let cached = CachedAnswer::lock(&context.cache.join("control"), &key).await;
         cached.map_err(|error| format!("cannot use the cache of test names: {error}"))
     }
 

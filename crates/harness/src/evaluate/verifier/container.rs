@@ -9,7 +9,7 @@ use proctor_record::{fs::dir, platform};
 use proctor_sandbox::{
     self as sandbox, ContainerEnv, ExecEnvSpec, Privileges, Sandbox, container_env,
     docker::{ContainerNetwork, EngineError},
-    shell::{self, Ran, ShellCommand},
+    shell::{self, ShellCommand, ShellResult},
 };
 
 use super::{
@@ -103,13 +103,13 @@ impl Way {
         let sandbox::Network::Allowlist(hosts) = reach else {
             return Ok(None);
         };
-        let models = judging.desk.models;
+        let models = judging.context.models;
         let models = models.ok_or("allowed hosts require the gateway, which is off")?;
         let sockets = judging.scratch.join(format!("way-{}", evidence.number));
         let logs = judging.artifacts.join(&evidence.folder);
         fs::create_dir_all(&sockets).map_err(|error| error.to_string())?;
         fs::create_dir_all(&logs).map_err(|error| error.to_string())?;
-        let label = format!("{}/verifier", judging.desk.label);
+        let label = format!("{}/verifier", judging.context.label);
         let opened = models.open(model_access::Needs {
             label: &label,
             artifacts: &logs,
@@ -126,7 +126,7 @@ impl Way {
     }
 
     async fn close(self, judging: &Judging<'_>) {
-        if let Some(models) = judging.desk.models {
+        if let Some(models) = judging.context.models {
             models.close(self.models).await;
         }
     }
@@ -257,7 +257,7 @@ impl CleanCopy<'_> {
     async fn verify(
         &self,
         stage: &Utf8Path,
-    ) -> Result<(Ran, Result<reward::Rewards, String>), String> {
+    ) -> Result<(ShellResult, Result<reward::Rewards, String>), String> {
         let text = |error: EngineError| error.to_string();
         if self.verifier.mode == VerifierMode::Shared {
             // The agent may have replaced programs of the image.
@@ -293,7 +293,7 @@ impl CleanCopy<'_> {
         user: Option<&str>,
         timeout: std::time::Duration,
         name: &str,
-    ) -> Result<Ran, String> {
+    ) -> Result<ShellResult, String> {
         let command = ShellCommand {
             argv: &shell::line(line),
             env: self.env(),

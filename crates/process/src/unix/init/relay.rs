@@ -62,7 +62,7 @@ async fn accept(relay: Listening) -> io::Result<()> {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((connection, _)) => {
-                    connections.spawn_local(carry(connection, relay.socket.clone()));
+                    connections.spawn_local(forward(connection, relay.socket.clone()));
                 }
                 // Usually out of file descriptors; others may be closed meanwhile.
                 Err(_) => tokio::time::sleep(std::time::Duration::from_millis(20)).await,
@@ -74,7 +74,7 @@ async fn accept(relay: Listening) -> io::Result<()> {
 
 /// Copies both ways until both sides are closed. If there is no listener on the socket, the
 /// connection is closed.
-async fn carry(mut connection: tokio::net::TcpStream, socket: PathBuf) -> io::Result<()> {
+async fn forward(mut connection: tokio::net::TcpStream, socket: PathBuf) -> io::Result<()> {
     // Tokens of a stream are small and should not be delayed.
     connection.set_nodelay(true)?;
     let mut outside = UnixStream::connect(&socket).await?;

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     outcome::{Ending, Outcome},
     session::Conclusion,
-    transcript::{Contender, Times},
+    transcript::{AgentContext, Times},
     usage::{Figures, UsageSource},
 };
 
@@ -49,11 +49,11 @@ fn account() -> Account {
         lower_bound: false,
         per_model: std::collections::BTreeMap::new(),
     });
-    let contender = Contender {
+    let agent = AgentContext {
         name: "claude-code",
-        ..Contender::default()
+        ..AgentContext::default()
     };
-    Account::new(conclusion, contender, &Ending::default(), Times::default())
+    Account::new(conclusion, agent, &Ending::default(), Times::default())
 }
 
 fn trajectory(known: SessionInfo, events: &[SessionEvent<'_>]) -> Value {

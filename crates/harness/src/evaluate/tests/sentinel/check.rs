@@ -192,7 +192,7 @@ impl Examiner<'_> {
     /// The tests that can be sentinels, cached for all trials of the task in this run.
     async fn usable(&self, reference: &ControlTree, files: &[OwnFile]) -> Result<Usable, String> {
         let cached = self.cached_answer("-sentinels", &reference.tree).await?;
-        if let Some(kept) = cached.get(self.judging.desk.kept_since) {
+        if let Some(kept) = cached.get(self.judging.context.kept_since) {
             return Ok(kept);
         }
         let without = |reason: &str| Usable {

@@ -31,7 +31,7 @@ impl Trial<'_> {
     }
 
     /// Adds the figures to the session's conclusion. An invalid file is a warning.
-    pub(super) fn read_sidecar(
+    pub(super) fn read_metrics_file(
         &mut self,
         plan: ContestantPlan<'_>,
         workspace: &Workspace,

@@ -28,8 +28,8 @@ use yamux::{Config, Connection, ConnectionError, Mode};
 use super::attach::{Attached, Demultiplexer, OutputPiece};
 use super::{Engine, EngineError};
 
-/// The argument that makes our binary carry connections; the ports follow.
-pub const CARRY: &str = "__carry";
+/// The argument that makes our binary multiplex connections; the ports follow.
+pub const MULTIPLEX: &str = "__multiplex";
 
 /// The prefix of the stream that signals that all ports are open.
 const READY: u8 = u8::MAX;
@@ -38,7 +38,7 @@ const READY: u8 = u8::MAX;
 const LONGEST_START: Duration = Duration::from_secs(30);
 
 /// Carries connections to these loopback ports over stdin and stdout, until those are closed.
-pub fn carry(ports: &[u16]) -> ExitCode {
+pub fn multiplex(ports: &[u16]) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -125,11 +125,11 @@ async fn carry_out((index, connection): Waiting, stream: yamux::Stream) {
 
 /// Our end of the connection; dropping it closes it.
 #[derive(Debug)]
-pub(super) struct WayOut {
+pub(super) struct NetworkRelay {
     _open: DropGuard,
 }
 
-impl WayOut {
+impl NetworkRelay {
     /// Serves the streams of a container: connections of the port with an index go to the socket
     /// with the same index. Returns when the ports are open.
     pub(super) async fn open(
@@ -183,7 +183,7 @@ async fn carry_on(stream: yamux::Stream, sockets: Arc<[PathBuf]>) -> io::Result<
     let index = stream.read_u8().await?;
     let socket = sockets.get(usize::from(index));
     let socket = socket.ok_or(io::ErrorKind::NotFound)?;
-    let mut outside = local::Stream::connect(socket).await?;
+    let mut outside = local::connect(socket).await?;
     tokio::io::copy_bidirectional(&mut stream, &mut outside).await?;
     Ok(())
 }
