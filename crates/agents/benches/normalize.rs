@@ -12,7 +12,7 @@ use std::{
 use proctor_agents as agents;
 use proctor_record::{
     session::Session,
-    transcript::{Contender, Recording, normalize},
+    transcript::{AgentContext, Recording, normalize},
 };
 
 const SESSION_BYTES: u64 = 100_000_000;
@@ -69,13 +69,13 @@ fn timed(
 fn normalized(lines: BufReader<&File>, mut out: &File) -> io::Result<()> {
     out.rewind()?;
     let session = recorded_session();
-    let contender = Contender {
+    let agent = AgentContext {
         name: "claude-code",
-        ..Contender::default()
+        ..AgentContext::default()
     };
     let recording = Recording {
         exit_code: Some(0),
-        contender,
+        agent,
         ..Recording::default()
     };
     normalize(session, lines, out, recording).map(drop)

@@ -99,10 +99,7 @@ const CHUNK: usize = 256;
 /// Text without terminal control characters.
 fn without_controls(text: &str) -> Cow<'_, str> {
     // Without a branch within a chunk, so that the compiler can vectorize the loop.
-    let is_control = |byte: u8| {
-        let is_space = (byte == b'\t') | (byte == b'\n') | (byte == b'\r');
-        ((byte < b' ') & !is_space) | (byte == 0x7f)
-    };
+    let is_control = |byte: u8| byte.is_ascii_control() && !matches!(byte, b'\t' | b'\n' | b'\r');
     let has_control = |chunk: &[u8]| {
         chunk
             .iter()

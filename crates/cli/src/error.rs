@@ -1,5 +1,7 @@
 //! Errors of commands, their hints, and exit codes.
 
+mod ab;
+
 use std::fmt::Write;
 
 use camino::Utf8PathBuf;
@@ -17,6 +19,8 @@ use proctor_record::record::TrialStatus;
 use proctor_report as report;
 use proctor_sandbox::{docker::EngineError, git::GitError, packages::PackageError};
 use serde::Serialize;
+
+pub use self::ab::AbError;
 
 /// Exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,40 +116,9 @@ pub enum CliError {
         /// The suite.
         suite: Utf8PathBuf,
     },
-    /// `ab` without any setting.
-    #[error("nothing to compare: A and B are the same")]
-    NothingToCompare,
-    /// A setting of `ab` that is not a key with a value.
-    #[error("invalid setting `{setting}`: expected KEY=VALUE")]
-    InvalidVariant {
-        /// The setting.
-        setting: String,
-    },
-    /// A setting of `ab` names a file that does not exist.
-    #[error("cannot read `{setting}`: {path} does not exist")]
-    VariantFile {
-        /// The setting.
-        setting: String,
-        /// The file.
-        path: Utf8PathBuf,
-        /// The known key that is most similar to that of the setting.
-        meant: Option<String>,
-    },
-    /// The variants of `ab` with the same name.
-    #[error("A and B have the same name: {name}")]
-    SameNames {
-        /// The name.
-        name: String,
-    },
-    /// A path of tasks does not exist.
-    #[error("no tasks: {path} does not exist")]
-    NoTasks {
-        /// The path.
-        path: Utf8PathBuf,
-    },
-    /// `ab` with more than one agent.
-    #[error("both variants are made from one agent, and several are given")]
-    SeveralAgents,
+    /// The arguments of `ab` are not valid.
+    #[error(transparent)]
+    Ab(#[from] AbError),
     /// `experiment` with a suite that is not an experiment.
     #[error("{suite} has no `experiment` section")]
     NoExperiment {
@@ -421,13 +394,11 @@ impl CliError {
                 "use an available image: proctor image build {shipped} --arg BASE=IMAGE"
             )),
             CliError::Input { hint, .. } => Some(hint.clone()),
-            CliError::VariantFile {
-                meant: Some(key), ..
-            } => Some(format!("did you mean `{key}`?")),
             CliError::FailedStart(failed) => failed.hint.clone(),
             CliError::NoSession { known, .. } | CliError::NotInteractive { known, .. } => {
                 Some(format!("use one of: {}", known.join(", ")))
             }
+            CliError::Ab(error) => Some(error.hint()),
             CliError::NoMatch(error) => meant(&error.name, &error.known),
             CliError::OutputExtension { known, .. } => Some(format!(
                 "set --format, or use one of these extensions: {}",
@@ -454,18 +425,6 @@ impl CliError {
             }
             CliError::NoSetting { .. } => "`proctor config list` shows the settings in effect",
             CliError::NotInstalled { .. } => "`proctor doctor` shows how to install it",
-            CliError::NothingToCompare => {
-                "change something in B: `--b CLAUDE.md=./new.md`, `--b model=NAME`, `--without CLAUDE.md`; `proctor ab --help` lists all keys"
-            }
-            CliError::InvalidVariant { .. } => {
-                "write `CLAUDE.md=./new.md`, `model=NAME` or another key of `proctor ab --help`"
-            }
-            CliError::VariantFile { .. } => {
-                "write the path of an existing file, `git:REVISION` or `text:…`"
-            }
-            CliError::SameNames { .. } => "choose two names with `--names A B`",
-            CliError::NoTasks { .. } => "pass test cases, directories of tasks, or a suite",
-            CliError::SeveralAgents => "choose one with `--agent NAME`",
             CliError::NoExperiment { .. } => {
                 "add `experiment: {baseline: NAME}`, or compare two variants with `proctor ab`"
             }

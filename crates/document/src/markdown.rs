@@ -76,7 +76,9 @@ impl SplitText {
             number => format!("{name} ({number})"),
         };
         let is_new = |name: &String| !self.names.contains(name);
-        (1..).map(numbered).find(is_new).unwrap_or_default()
+        // One more number than there are names: one of them is free.
+        let mut names = (1..=self.names.len() + 1).map(numbered);
+        names.find(is_new).unwrap_or_default()
     }
 }
 
@@ -477,10 +479,11 @@ mod tests {
             lines in prop::collection::vec((odd_line(), any::<bool>()), 0..30),
             has_end in any::<bool>(),
         ) {
-            let mut text: String = lines
-                .iter()
-                .map(|(line, dos)| format!("{line}{}", if *dos { "\r\n" } else { "\n" }))
-                .collect();
+            let mut text = String::new();
+            for (line, dos) in &lines {
+                text.push_str(line);
+                text.push_str(if *dos { "\r\n" } else { "\n" });
+            }
             if !has_end {
                 text.truncate(text.trim_end_matches('\n').len());
             }

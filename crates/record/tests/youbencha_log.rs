@@ -5,7 +5,7 @@
 use proctor_record::{
     outcome::{EndedBy, Ending, Outcome},
     session::{Conclusion, LogError, MessageKind, Role, SessionEvent, Text},
-    transcript::{Account, Contender, LogWriter, Times},
+    transcript::{Account, AgentContext, LogWriter, Times},
     usage::{Figures, Usage, UsageSource},
 };
 use proctor_testkit::youbencha;
@@ -47,9 +47,9 @@ fn write(mut writer: LogWriter<Vec<u8>>, conclusion: Conclusion, ending: &Ending
         content: None,
         is_error: true,
     });
-    let contender = Contender {
+    let contender = AgentContext {
         name: "claude-code",
-        ..Contender::default()
+        ..AgentContext::default()
     };
     let account = Account::new(conclusion, contender, ending, Times::default());
     serde_json::from_slice(&writer.finish(&account).unwrap()).unwrap()

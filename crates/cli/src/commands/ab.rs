@@ -14,7 +14,7 @@ use self::variant::{remove_files, variant};
 use super::experiment;
 use crate::{
     args::{AbArgs, DecisionArgs, RunArgs},
-    error::{CliError, Exit},
+    error::{AbError, CliError, Exit},
     host,
 };
 
@@ -28,7 +28,7 @@ const MINUTES: u32 = 30;
 pub fn ab(args: &AbArgs) -> Result<Exit, CliError> {
     let host = host::host()?;
     if args.a.is_empty() && args.b.is_empty() && args.without.is_empty() {
-        return Err(CliError::NothingToCompare);
+        return Err(AbError::Nothing.into());
     }
     let base = base_suite(args, &host)?;
     let decision = DecisionArgs {
@@ -62,7 +62,7 @@ fn suite(mut base: BaseSuite, args: &AbArgs, host: &Host) -> Result<SuiteFile, C
     };
     if name_a == name_b {
         let name = name_a.clone();
-        return Err(CliError::SameNames { name });
+        return Err(AbError::SameNames { name }.into());
     }
     let places = base.places(host);
     let a = variant(&base.agent, name_a, &args.a, &places)?;
@@ -149,7 +149,7 @@ impl BaseSuite {
         key: &str,
     ) -> Result<SuiteFile, CliError> {
         if self.agent.get("variants").is_some() {
-            return Err(CliError::SeveralAgents);
+            return Err(AbError::SeveralAgents.into());
         }
         self.document.remove("experiment");
         self.document.insert("vary".to_owned(), json!([key]));
@@ -180,7 +180,7 @@ fn tasks(given: &[&Utf8PathBuf], host: &Host) -> Result<Value, CliError> {
     let entry = |path: &&Utf8PathBuf| {
         let path = host.cwd.join(path);
         if !path.exists() {
-            return Err(CliError::NoTasks { path });
+            return Err(AbError::NoTasks { path }.into());
         }
         if SuiteFile::open(&path).is_some() {
             return Err(CliError::SuiteAmongOthers { suite: path });
@@ -208,7 +208,7 @@ fn base(document: &Map<String, Value>, named: &[String]) -> Result<Value, CliErr
             .map(str::to_owned)
     };
     match named {
-        [_, _, ..] => Err(CliError::SeveralAgents),
+        [_, _, ..] => Err(AbError::SeveralAgents.into()),
         [wanted] => {
             let mut own = agents.iter();
             match own.find(|agent| name(agent).as_ref() == Some(wanted)) {
@@ -234,7 +234,7 @@ fn base(document: &Map<String, Value>, named: &[String]) -> Result<Value, CliErr
             match contenders.as_slice() {
                 [] => Ok(json!({"type": "auto"})),
                 [agent] => Ok((**agent).clone()),
-                _ => Err(CliError::SeveralAgents),
+                _ => Err(AbError::SeveralAgents.into()),
             }
         }
     }

@@ -86,10 +86,9 @@ impl Rig {
 
     /// The folder of an agent's first trial.
     fn trial(&self, agent: &str) -> Utf8PathBuf {
-        let runs = [".proctor", "results"].map(|runs| self.context.root().join(runs));
-        let run = runs.iter().map(|runs| runs.join("latest"));
         // Suites in Thunderdome's format have their own place.
-        let run = run.into_iter().find(|run| run.exists()).unwrap();
+        let runs = [".proctor/latest", "results/latest"].map(|run| self.context.root().join(run));
+        let run = runs.iter().find(|run| run.exists()).unwrap();
         let agent = run.join("trials").join(agent);
         let task = agent.read_dir_utf8().unwrap().next().unwrap().unwrap();
         task.path().join("trial-1")

@@ -292,7 +292,7 @@ fn runs_belong_to_the_project_and_not_to_its_workspaces() {
     fs_err::create_dir(project.join(".proctor")).unwrap();
     let case = json!({
         "name": "case", "description": "a folder", "repo": "..",
-        "agent": {"type": "null"}, "evaluators": ["git-diff"],
+        "agent": {"type": "null", "config": {"prompt": "Do nothing."}}, "evaluators": ["git-diff"],
     });
     fs_err::write(project.join("inner/case.json"), case.to_string()).unwrap();
     let suite = json!({"agents": [{"type": "null"}], "tasks": [{"testcase": "case.json"}]});

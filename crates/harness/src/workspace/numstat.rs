@@ -19,8 +19,8 @@ pub(super) fn split_patch(both: &Utf8Path, patch: &Utf8Path) -> io::Result<Vec<F
         if field.is_empty() {
             break;
         }
-        let path = field.splitn(3, |byte| *byte == b'\t').nth(2);
-        if path.is_some_and(<[u8]>::is_empty) {
+        let name = field.splitn(3, |byte| *byte == b'\t').nth(2);
+        if name.is_some_and(<[u8]>::is_empty) {
             both.read_until(0, &mut numstat)?;
             both.read_until(0, &mut numstat)?;
         }

@@ -467,11 +467,14 @@ mod tests {
                 assert!(!matches!(list.items, Items::Memory(_)), "{}", list.name);
             }
             assert_eq!(writer.held_bytes, 0);
-            let log = finish(writer);
-            assert_eq!((log.messages.len(), log.tool_calls.len()), (1000, 1000));
-            assert_eq!(&log.messages[999].content, said);
-            assert_eq!(log.tool_calls[999].result.as_ref(), Some(found));
-            assert_eq!(log.account.agent_info.name, "a");
+            let document = finish(writer);
+            assert_eq!(
+                (document.messages.len(), document.tool_calls.len()),
+                (1000, 1000)
+            );
+            assert_eq!(&document.messages[999].content, said);
+            assert_eq!(document.tool_calls[999].result.as_ref(), Some(found));
+            assert_eq!(document.account.agent_info.name, "a");
         }
     }
 

@@ -31,7 +31,9 @@ pub struct Trend {
 /// Monitors the means of nights, oldest first, for a drop. Each night is ranked among those so far.
 /// If nothing changes, all orders are equally probable, and the ranks are independent and uniform.
 pub fn trend(nights: &[f64], level: Level, seed: u64) -> Trend {
-    let ranks = ranks(nights, seed);
+    let mut draws = Shuffle::new(seed);
+    let chance = || ((draws.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
+    let ranks = ranks(nights, chance);
     let (mut evidence, mut stakes, mut unused) = (Vec::new(), [0.0; BETS.len()], 1.0);
     for (night, rank) in ranks.iter().enumerate() {
         let weight = prior(night);
@@ -42,7 +44,8 @@ pub fn trend(nights: &[f64], level: Level, seed: u64) -> Trend {
         evidence.push(average(&stakes) + unused);
     }
     let alarm = evidence.iter().position(|it| *it >= 1.0 / level.alpha());
-    let since = alarm.map(|alarm| start(&ranks[..=alarm]));
+    // The estimate of the first night does not depend on chance.
+    let since = alarm.map(|alarm| start(&self::ranks(&nights[..=alarm], || 0.5)));
     let mean = |nights: &[f64]| (!nights.is_empty()).then(|| average(nights));
     Trend {
         evidence,
@@ -53,9 +56,9 @@ pub fn trend(nights: &[f64], level: Level, seed: u64) -> Trend {
     }
 }
 
-/// The share of earlier nights that are below each night; ties are broken by chance.
-fn ranks(nights: &[f64], seed: u64) -> Vec<f64> {
-    let mut draws = Shuffle::new(seed);
+/// The share of earlier nights that are below each night. The place of a night among equal ones is
+/// `place`, from 0 to 1.
+fn ranks(nights: &[f64], mut place: impl FnMut() -> f64) -> Vec<f64> {
     let rank = |night: usize| {
         let earlier = &nights[..night];
         let below = earlier.iter().filter(|it| **it < nights[night]).count();
@@ -63,8 +66,7 @@ fn ranks(nights: &[f64], seed: u64) -> Vec<f64> {
             .iter()
             .filter(|it| it.total_cmp(&nights[night]).is_eq())
             .count();
-        let chance = ((draws.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
-        (below as f64 + chance * (equal + 1) as f64) / (night + 1) as f64
+        (below as f64 + place() * (equal + 1) as f64) / (night + 1) as f64
     };
     (0..nights.len()).map(rank).collect()
 }
@@ -123,6 +125,15 @@ mod tests {
         assert_eq!(found.since, Some(40));
         assert!(found.before.unwrap() - found.after.unwrap() > 0.25);
         assert_eq!(trend(&[], Level::P95, 1).before, None);
+    }
+
+    #[test]
+    fn first_night_of_a_drop_is_found_among_equal_nights() {
+        let mut nights = vec![1.0; 30];
+        nights.extend([0.0; 20]);
+        for seed in 0..20 {
+            assert_eq!(trend(&nights, Level::P95, seed).since, Some(30), "{seed}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use proctor_document::nearest;
 use serde_json::{Value, json};
 
-use crate::error::CliError;
+use crate::error::AbError;
 
 /// Keys of an agent that take a text as it is.
 const TEXT_KEYS: [&str; 6] = [
@@ -74,21 +74,19 @@ pub(super) fn variant(
     name: &str,
     settings: &[String],
     places: &Places<'_>,
-) -> Result<Value, CliError> {
+) -> Result<Value, AbError> {
     let mut agent = base.clone();
     agent["name"] = json!(name);
     for setting in settings {
         let Some((key, value)) = setting.split_once('=').filter(|(key, _)| !key.is_empty()) else {
-            return Err(CliError::InvalidVariant {
+            return Err(AbError::Setting {
                 setting: setting.clone(),
             });
         };
-        set(&mut agent, key, value, places).map_err(|path| CliError::VariantFile {
+        set(&mut agent, key, value, places).map_err(|path| AbError::File {
             setting: setting.clone(),
             path,
-            meant: nearest(key, &KEYS)
-                .filter(|it| *it != key)
-                .map(str::to_owned),
+            meant: nearest(key, &KEYS).filter(|it| *it != key),
         })?;
     }
     Ok(agent)
@@ -234,12 +232,12 @@ mod tests {
             ("skill=./s", Some("skill")),
         ] {
             let made = variant(&json!({}), "b", &[setting.to_owned()], &places);
-            let Err(CliError::VariantFile { meant, path, .. }) = made else {
+            let Err(AbError::File { meant, path, .. }) = made else {
                 panic!("{setting}");
             };
             assert!(path.starts_with("/nowhere"), "{path}");
             let expected = expected.filter(|it| !setting.starts_with(it));
-            assert_eq!(meant.as_deref(), expected, "{setting}");
+            assert_eq!(meant, expected, "{setting}");
         }
     }
 }

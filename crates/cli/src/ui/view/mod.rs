@@ -14,7 +14,7 @@ mod totals;
 
 pub use player::replay;
 pub use screen::is_possible;
-pub use text::{clock, line, tame, width};
+pub use text::{clock, line, tame};
 pub use thread::{Steering, View};
 
 #[cfg(test)]
