@@ -96,15 +96,18 @@ impl PlainSession {
 /// The bytes that are checked for control characters at once.
 const CHUNK: usize = 256;
 
+/// 1 for a control character that is not white space, else 0. It has no branch, so that the compiler
+/// can vectorize a loop over it.
+fn control_mark(byte: u8) -> u8 {
+    let is = |other: u8| u8::from(byte == other);
+    let is_space = is(b'\t') | is(b'\n') | is(b'\r');
+    (u8::from(byte < b' ') & !is_space) | is(0x7f)
+}
+
 /// Text without terminal control characters.
 fn without_controls(text: &str) -> Cow<'_, str> {
-    // Without a branch within a chunk, so that the compiler can vectorize the loop.
-    let is_control = |byte: u8| byte.is_ascii_control() && !matches!(byte, b'\t' | b'\n' | b'\r');
-    let has_control = |chunk: &[u8]| {
-        chunk
-            .iter()
-            .fold(false, |any, byte| any | is_control(*byte))
-    };
+    let has_control =
+        |chunk: &[u8]| chunk.iter().fold(0, |any, byte| any | control_mark(*byte)) != 0;
     if !text.as_bytes().chunks(CHUNK).any(has_control) {
         return Cow::Borrowed(text);
     }
@@ -257,6 +260,16 @@ mod tests {
         let conclusion = Box::new(session).finish(&failed, &mut host);
         assert_eq!(conclusion.final_text.as_deref(), Some("two"));
         assert!(conclusion.errors[0].message.ends_with("b / c / d / e / f"));
+    }
+
+    #[test]
+    fn only_control_characters_make_text_impure() {
+        for byte in 0..=u8::MAX {
+            let is_control = byte.is_ascii_control() && !b"\t\n\r".contains(&byte);
+            assert_eq!(control_mark(byte), u8::from(is_control), "{byte:#x}");
+        }
+        assert_eq!(without_controls("a\tb\r\n"), "a\tb\r\n");
+        assert_eq!(without_controls("\x1b[1mbold\x1b[0m"), "bold");
     }
 
     fn check(code: Option<i32>, signal: Option<i32>, ended_by: Option<EndedBy>, expect: Outcome) {

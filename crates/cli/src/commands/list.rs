@@ -173,7 +173,7 @@ fn list_runs(args: &ListRunsArgs, as_json: bool) -> Result<Exit, CliError> {
     let mut rows = vec![head.map(str::to_owned)];
     rows.extend(found.iter().map(|run| row(run, &host.cwd)));
     let table = ui::table(&rows, 4);
-    let labels = found.iter().map(|run| labels(run));
+    let labels = found.iter().map(labels);
     let labels = std::iter::once(String::new()).chain(labels);
     let lines = table.lines().zip(labels);
     let lines = lines.map(|(line, labels)| format!("{line}{labels}\n"));

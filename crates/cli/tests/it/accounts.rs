@@ -287,7 +287,10 @@ fn a_native_agents_tools_and_time_come_from_its_session() {
         result(),
     ];
     install_claude(&context, &steps);
-    let agents = json!({"agents": [{"name": "one", "type": "claude-code"}]});
+    let agents = json!({
+        "agents": [{"name": "one", "type": "claude-code"}],
+        "results": {"dir": "results"},
+    });
     run(&context, &agents).assert_code(0);
     let meta = trial(&context, "meta.json");
     assert_eq!(meta["tools_used"], json!(["Bash", "Write"]), "{meta:#}");

@@ -341,6 +341,7 @@ fn several_candidates_are_compared_with_the_baseline() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn wrong_input_is_explained() {
     let context = context();
     let path = suite(&context, &["one"], AGENT, &json!({}));

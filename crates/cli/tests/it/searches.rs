@@ -128,8 +128,8 @@ fn item_that_misleads_the_agent_hurts() {
 #[test]
 fn many_parts_are_removed_several_at_a_time() {
     let context = context();
-    let items: String = (1..=10).map(|it| format!("- rule {it};\n")).collect();
-    write(&context, "CLAUDE.md", &items);
+    let items: Vec<String> = (1..=10).map(|it| format!("- rule {it};\n")).collect();
+    write(&context, "CLAUDE.md", &items.concat());
     let path = suite(&context, &works_if("grep -q 'rule 7;' CLAUDE.md"), 1);
     let args = ["ablate", "CLAUDE.md", path.as_str(), "--by", "item"];
     let output = run(
@@ -207,8 +207,8 @@ fn files_skills_and_servers_are_removed_as_a_whole() {
 #[test]
 fn line_that_breaks_the_agent_is_found() {
     let context = context();
-    let lines: String = (1..=12).map(|it| format!("rule {it};\n\n")).collect();
-    write(&context, "CLAUDE.md", &lines);
+    let lines: Vec<String> = (1..=12).map(|it| format!("rule {it};\n\n")).collect();
+    write(&context, "CLAUDE.md", &lines.concat());
     let path = suite(&context, &works_if("! grep -q 'rule 9;' CLAUDE.md"), 2);
     let args = ["bisect", "--file", "CLAUDE.md", path.as_str()];
     let dry = run(&context, &[&args[..], &["--dry-run"]].concat());
@@ -392,16 +392,15 @@ fn killed_search_continues_with_its_trials() {
 }
 
 /// Copies a run as that of another night.
-fn copy_night(runs: &Utf8Path, from: &Utf8Path, night: usize) {
+fn copy_night(context: &TestContext, runs: &Utf8Path, from: &Utf8Path, night: usize) {
     let name = format!(
         "2026{:02}{:02}-020000-{night:08x}",
         1 + night / 28,
         1 + night % 28
     );
-    let status = std::process::Command::new("cp")
-        .args(["-r", from.as_str(), runs.join(name).as_str()])
-        .status();
-    assert!(status.unwrap().success());
+    let night = runs.join(name);
+    let args = ["-r", from.as_str(), night.as_str()];
+    context.program("cp".into(), args).run().assert_code(0);
 }
 
 #[test]
@@ -427,7 +426,7 @@ fn drop_of_labelled_nights_raises_an_alarm_and_a_changed_definition_is_a_break()
         program.current_dir(context.root().join("suite")).run()
     };
     for number in 0..5 {
-        copy_night(&runs, &good, number);
+        copy_night(&context, &runs, &good, number);
     }
     let few = trend(&[]);
     few.assert_code(4);
@@ -437,7 +436,7 @@ fn drop_of_labelled_nights_raises_an_alarm_and_a_changed_definition_is_a_break()
         "{few}"
     );
     for number in 5..30 {
-        copy_night(&runs, &good, number);
+        copy_night(&context, &runs, &good, number);
     }
     let steady = trend(&["--agent", "agent"]);
     steady.assert_code(0);
@@ -448,7 +447,7 @@ fn drop_of_labelled_nights_raises_an_alarm_and_a_changed_definition_is_a_break()
         "{steady}"
     );
     for number in 30..50 {
-        copy_night(&runs, &bad, number);
+        copy_night(&context, &runs, &bad, number);
     }
     let output = trend(&["--json"]);
     output.assert_code(1);
@@ -460,7 +459,7 @@ fn drop_of_labelled_nights_raises_an_alarm_and_a_changed_definition_is_a_break()
     // Another definition of the agent: the nights before are not combined with it.
     suite(&context, &works_if("true"), 2);
     let other = night("other");
-    copy_night(&runs, &other, 50);
+    copy_night(&context, &runs, &other, 50);
     let output = trend(&[]);
     output.assert_code(4);
     for text in [

@@ -205,7 +205,7 @@ fn failed_installation_is_not_the_agents_failure() {
     let other = context.root().join("proctor.json");
     fs_err::write(
         &other,
-        json!({"agents": agents, "tasks": [bad]}).to_string(),
+        json!({"agents": agents, "tasks": [bad], "results": {"dir": "results"}}).to_string(),
     )
     .unwrap();
     run(&context, &other).assert_code(3);

@@ -2,6 +2,7 @@
 
 use camino::Utf8PathBuf;
 use fs_err as fs;
+use proctor_agents::agent::Adapter;
 use proctor_harness::plan::NoMatch;
 use proctor_record::{fs::folder_name, record::cli::Registry, text::one_line};
 use proctor_report::experiment::SearchVersion;
@@ -79,14 +80,14 @@ impl VersionSource {
         match self {
             VersionSource::Registry(registry) => {
                 let all = block_on(packages::versions(*registry, host))??;
-                Ok(of_versions(&between(all, args)?))
+                Ok(of_versions(&between(&all, args)?))
             }
             VersionSource::List(file) => {
                 let text = read(file, host)?;
                 let lines = text.lines().map(str::trim);
                 let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
-                let all = lines.map(str::to_owned).collect();
-                Ok(of_versions(&between(all, args)?))
+                let all: Vec<String> = lines.map(str::to_owned).collect();
+                Ok(of_versions(&between(&all, args)?))
             }
             VersionSource::Commits(file) => commits(args, file.as_ref(), host),
             VersionSource::Lines(file) => Ok(of_lines(&read(&file.file, host)?, &file.place)),
@@ -98,7 +99,7 @@ impl VersionSource {
 fn registry(agent: &Value) -> Result<Registry, CliError> {
     let kind = agent["type"].as_str().unwrap_or_default();
     let adapter = proctor_agents::find(kind);
-    let cli = adapter.and_then(|adapter| adapter.cli());
+    let cli = adapter.and_then(Adapter::cli);
     cli.map(|cli| cli.package).ok_or_else(|| {
         CliError::input(
             format!("agent `{kind}` has no versions to search"),
@@ -120,14 +121,14 @@ fn block_on<T>(future: impl Future<Output = T>) -> Result<T, CliError> {
 }
 
 /// The part of a list from the good version to the bad one.
-fn between(all: Vec<String>, args: &BisectArgs) -> Result<Vec<String>, CliError> {
+fn between(all: &[String], args: &BisectArgs) -> Result<Vec<String>, CliError> {
     let position = |named: Option<&String>, default: usize| match named {
         None => Ok(default),
         Some(name) => all.iter().position(|it| it == name).ok_or_else(|| {
             CliError::NoMatch(NoMatch {
                 what: "version",
                 name: name.clone(),
-                known: all.clone(),
+                known: all.to_vec(),
             })
         }),
     };
@@ -254,7 +255,7 @@ mod tests {
     #[test]
     fn versions_are_those_between_the_good_and_the_bad_one() {
         let all = || ["1", "2", "3", "4"].map(str::to_owned).to_vec();
-        let found = |options: &[&str]| between(all(), &args(options));
+        let found = |options: &[&str]| between(&all(), &args(options));
         assert_eq!(
             found(&["--good", "2", "--bad", "4"]).unwrap(),
             ["2", "3", "4"]

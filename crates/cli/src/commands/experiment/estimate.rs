@@ -5,7 +5,10 @@ use std::{
     time::Instant,
 };
 
-use proctor_record::record::{Event, list};
+use proctor_record::{
+    record::{Event, list},
+    usage::Usd,
+};
 use proctor_report::{
     self as report, dollars,
     experiment::{Estimate, estimate},
@@ -69,7 +72,7 @@ impl FirstTrials {
             return None;
         };
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        let cost = end.cost_usd.map(|it| it.dollars());
+        let cost = end.cost_usd.map(Usd::dollars);
         *ended = (ended.0 + 1, ended.1.zip(cost).map(|(sum, it)| sum + it));
         let (number, cost) = *ended;
         if number != self.watched || number >= self.planned {
