@@ -132,6 +132,8 @@ prepare_tools() {
   install_clis
   install_runners
   start_service docker PROCTOR_TEST_DOCKER_HOST
+  [ -z "${PROCTOR_TEST_DOCKER_HOST:-}" ] || scripts/docker runners ||
+    unavailable "there is no image with test runners" "see above"
   # podman gets its images from the Docker engine.
   if [ -n "${PROCTOR_TEST_PODMAN:-}${PROCTOR_TEST_DOCKER_HOST:-}" ]; then
     start_service podman PROCTOR_TEST_PODMAN

@@ -6,7 +6,6 @@ use camino::{Utf8Path, Utf8PathBuf};
 use proctor_agents::agent::PromptSource;
 use proctor_harness::{
     config::{Execution, GatewayOverrides, Settings, SuiteFile},
-    evaluate::Evaluator,
     plan::{CaseOptions, RunPlan, TrialPlan, resolve_suite},
     run::{Preflight, RunError},
     task::{Task, find},
@@ -127,8 +126,7 @@ fn validate_suite(
 fn ask<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> Result<(), CliError> {
     let mut asked = BTreeSet::new();
     for task in tasks {
-        let evaluators = task.evaluators.iter();
-        for question in evaluators.flat_map(Evaluator::questions) {
+        for question in task.questions() {
             let line = format!("  note: {}: {question}\n", task.name);
             if asked.insert(line.clone()) {
                 ui::print(&line)?;

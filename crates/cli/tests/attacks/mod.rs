@@ -1,10 +1,15 @@
 //! Attacks on the judge: one table for each runner. A row says what the agent does and which verdict it must get. The
 //! same tables run on this machine and in containers. Honest work stands beside the attacks and must still pass.
 
+pub mod compiled;
 pub mod git;
+pub mod javascript;
+pub mod make;
 pub mod node;
 pub mod python;
 pub mod shell;
+
+use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_testkit::TestContext;
@@ -171,7 +176,8 @@ fn run(context: &TestContext, sandbox: &Sandbox, evaluators: &Value, rows: &[Row
         .env
         .iter()
         .fold(program, |program, (name, value)| program.env(name, value));
-    let output = program.run();
+    // A table has up to sixty trials, each of which starts its runner once or twice.
+    let output = program.deadline(Duration::from_mins(10)).run();
     assert!(output.code == Some(0) || output.code == Some(1), "{output}");
 }
 

@@ -6,20 +6,45 @@ use serde_json::{Value, json};
 use crate::table::{
     self,
     Expect::{Passes, Tampered},
-    Sandbox, Table, git, node, python, row, shell, write,
+    Sandbox, Table, compiled, git, javascript, make, node, python, row, shell, write,
 };
 
+/// The image that `scripts/docker runners` makes.
+const RUNNERS: &str = "proctor-test:runners";
+/// Programs in that image.
+const RUST: &str = "/opt/rust/bin:/usr/local/bin:/usr/bin:/bin";
+
 fn check(table: &Table) {
-    let Some(host) = docker_host() else { return };
+    if let Some(host) = docker_host() {
+        check_in(&host, DEBIAN, table);
+    }
+}
+
+fn check_in(host: &str, image: &str, table: &Table) {
     let context = TestContext::new(env!("CARGO_BIN_EXE_proctor"));
     let sandbox = Sandbox {
-        suite: Some(json!({"type": "docker", "image": DEBIAN})),
-        env: vec![("DOCKER_HOST", host.clone())],
+        suite: Some(json!({"type": "docker", "image": image})),
+        env: vec![("DOCKER_HOST", host.to_owned())],
         ..Sandbox::default()
     };
     table.check(&context, &sandbox);
-    assert_eq!(context.containers(&host), Vec::<String>::new());
+    assert_eq!(context.containers(host), Vec::<String>::new());
     context.assert_nothing_left("");
+}
+
+/// Check a table in the image with this machine's own runners.
+fn check_with_runners(table: &Table) {
+    let Some(host) = docker_host() else { return };
+    let context = TestContext::new(env!("CARGO_BIN_EXE_proctor"));
+    let images = ["images", "--quiet", RUNNERS];
+    if context.docker(&host, &images).trim().is_empty() {
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "there is no image {RUNNERS}: run `scripts/docker runners`"
+        );
+        return;
+    }
+    check_in(&host, RUNNERS, table);
 }
 
 /// Proctor and its agents run in a container of Debian 12, on this machine's files: git is 2.39 there, which knows no
@@ -77,6 +102,36 @@ fn pytest_with_own_report() {
 #[test]
 fn node_test() {
     check(&node::node(false));
+}
+
+#[test]
+fn make() {
+    check_with_runners(&make::make());
+}
+
+#[test]
+fn jest() {
+    check_with_runners(&javascript::jest("/opt/node"));
+}
+
+#[test]
+fn vitest() {
+    check_with_runners(&javascript::vitest("/opt/vitest"));
+}
+
+#[test]
+fn go() {
+    check_with_runners(&compiled::go("/opt/go/bin:/usr/bin:/bin", "/tmp/go-cache"));
+}
+
+#[test]
+fn cargo_unit_tests() {
+    check_with_runners(&compiled::rust_units("cargo", RUST));
+}
+
+#[test]
+fn nextest() {
+    check_with_runners(&compiled::rust("nextest", RUST));
 }
 
 /// A task with a hidden test and a reference solution, which is a patch of one file.

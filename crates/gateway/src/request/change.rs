@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use proctor_model_api::Wire;
 
+use super::remote_content;
 use super::scan::{Edit, ScannedObject};
 use super::server_tools::{self, FoundTools};
 
@@ -63,6 +64,34 @@ fn forbidden_tool(tool: &str) -> Forbidden {
     }
 }
 
+/// Members that let the provider search, or run a stored prompt with tools of its own.
+const SEARCHES: [&str; 6] = [
+    "mcp_servers",
+    "web_search_options",
+    "search_parameters",
+    "enable_search",
+    "plugins",
+    "prompt",
+];
+
+/// Members with the texts, images and files of a conversation.
+const CONVERSATIONS: [&str; 6] = [
+    "messages",
+    "input",
+    "contents",
+    "system",
+    "systemInstruction",
+    "system_instruction",
+];
+
+/// Pairs of names for one member of Gemini's API.
+const ALIASES: [[&str; 2]; 4] = [
+    ["generationConfig", "generation_config"],
+    ["systemInstruction", "system_instruction"],
+    ["maxOutputTokens", "max_output_tokens"],
+    ["candidateCount", "candidate_count"],
+];
+
 /// Where a number belongs that the request does not have yet.
 #[derive(Clone, Copy)]
 pub(super) enum ChangeBase {
@@ -93,6 +122,23 @@ impl RequestChange<'_> {
         self.asked.notes.push(format!("model: {from} -> {to}"));
     }
 
+    /// Refuses a member that occurs twice, or under both of its names: readers disagree about which one counts.
+    pub(super) fn refuse_ambiguous(&self) -> Result<(), Forbidden> {
+        let (numbers, _) = self.numbers();
+        let is_gemini = self.wire == Wire::Gemini;
+        let is_double = |object: &ScannedObject| {
+            let has = |name: &&str| object.find(name).is_some();
+            object.ambiguous || (is_gemini && ALIASES.iter().any(|pair| pair.iter().all(has)))
+        };
+        if is_double(&self.object) || is_double(&numbers) {
+            return Err(Forbidden {
+                status: 400,
+                message: "the request names a field twice".to_owned(),
+            });
+        }
+        Ok(())
+    }
+
     /// Refuses responses that the provider finishes after the call has ended: no call reports their usage.
     pub(super) fn refuse_background(&self) -> Result<(), Forbidden> {
         let value = self.object.find("background").map(|it| &self.body[it]);
@@ -121,12 +167,26 @@ impl RequestChange<'_> {
         }
     }
 
+    /// Refuses images and files that the provider would fetch.
+    pub(super) fn refuse_remote_content(&self) -> Result<(), Forbidden> {
+        let values = CONVERSATIONS.iter().filter_map(|it| self.object.find(it));
+        let mut found = values.filter_map(|range| remote_content::find(&self.body[range]));
+        found.next().map_or(Ok(()), |name| {
+            Err(Forbidden {
+                status: 400,
+                message: format!(
+                    "`{name}` has an address that the provider would fetch, which is not allowed in this network: send the data itself (`gateway.server_tools: allow` lets it pass)"
+                ),
+            })
+        })
+    }
+
     /// Refuses tools that the provider runs itself, and leaves out those that are only offered.
     pub(super) fn remove_server_tools(&mut self) -> Result<(), Forbidden> {
-        for name in ["mcp_servers", "web_search_options"] {
+        for name in SEARCHES {
             let value = self.object.find(name).map(|range| &self.body[range]);
             let is_set = |value: &[u8]| {
-                let nothing = [&b"null"[..], b"[]"];
+                let nothing = [&b"null"[..], b"[]", b"false"];
                 !nothing.contains(&value.trim_ascii())
             };
             if value.is_some_and(is_set) {
@@ -134,7 +194,8 @@ impl RequestChange<'_> {
             }
         }
         let model = self.asked.effective_model().unwrap_or_default();
-        if self.wire == Wire::OpenAiChat && model.contains("-search-") {
+        let searches = model.contains("-search-") || model.ends_with(":online");
+        if self.wire == Wire::OpenAiChat && searches {
             return Err(forbidden_tool(model));
         }
         let Some(range) = self.object.find("tools") else {

@@ -5,6 +5,7 @@ mod context;
 mod conversation;
 pub(crate) mod headers;
 mod policy;
+mod remote_content;
 mod scan;
 mod server_tools;
 mod watch;

@@ -22,6 +22,16 @@ const NAMES: &[&str] = &[
     "tools",
     "mcp_servers",
     "web_search_options",
+    "search_parameters",
+    "enable_search",
+    "plugins",
+    "prompt",
+    "messages",
+    "input",
+    "contents",
+    "system",
+    "systemInstruction",
+    "system_instruction",
     "background",
     "n",
     "service_tier",
@@ -81,12 +91,6 @@ impl RequestPolicy {
         let Some(object) = ScannedObject::scan(&body, 0..body.len(), NAMES) else {
             return unreadable(asked, body);
         };
-        if object.ambiguous {
-            return Err(Forbidden {
-                status: 400,
-                message: "the request names a field twice".to_owned(),
-            });
-        }
         if route.model.is_none() {
             asked.model = object.text(&body, "model");
         }
@@ -98,7 +102,11 @@ impl RequestPolicy {
             edits: Vec::new(),
             asked,
         };
+        change.refuse_ambiguous()?;
         self.change_model(&mut change)?;
+        if self.server_tools == ServerTools::Refuse {
+            change.refuse_remote_content()?;
+        }
         if route.kind == Kind::Generate {
             change.refuse_background()?;
             change.note_tier();

@@ -95,8 +95,8 @@ impl Setup {
         self
     }
 
-    /// Files that the command runs and whose owner (task or agent) is not defined.
-    pub(super) fn unanswered(&self) -> Vec<&str> {
+    /// Files that the command or these recipes of the base run and whose owner (task or agent) is not defined.
+    pub(super) fn unanswered(&self, recipes: &[(String, String)]) -> BTreeSet<String> {
         let is_hidden = |path: &str| match &self.hidden {
             Hidden::None => false,
             Hidden::Revision(_) => true,
@@ -108,7 +108,10 @@ impl Setup {
                 .as_ref()
                 .is_some_and(|files| files.names().any(|it| Some(it) == name))
         };
-        let scripts = self.facts.scripts.iter().map(String::as_str);
+        let of_recipes = recipes
+            .iter()
+            .flat_map(|(path, text)| protect::scripts_of_recipes(path, text, &self.facts));
+        let scripts = self.facts.scripts.iter().cloned().chain(of_recipes);
         scripts
             .filter(|it| !self.protect.answers(it) && !is_hidden(it) && !is_of_case(it))
             .collect()

@@ -242,7 +242,7 @@ impl Evaluator {
             Ok(finding) => self.verdict(finding.held_against_tampering()),
             Err(message) => self.broken(&message),
         };
-        let unprotected = self.unprotected(judging.change);
+        let unprotected = self.unprotected(judging).await;
         if !unprotected.is_empty() {
             verdict
                 .metrics

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 
 use camino::Utf8Path;
-use globset::GlobSet;
 use proctor_record::fs::{beneath::UntrustedDir, dir};
 
 use super::{
@@ -15,6 +14,9 @@ use super::{
     tests::Edit,
 };
 use crate::workspace::{ChangedFile, TreeEntry, WorkspaceError};
+
+/// The largest number of settings files that are read for the files that they name.
+const MOST_SETTINGS: usize = 32;
 
 /// The result of filling a copy.
 #[derive(Debug, Default)]
@@ -149,7 +151,9 @@ async fn circumstances(
     let relatives: Vec<String> = relatives.into_iter().collect();
     let on_base = workspace.existing(&workspace.base_tree, &relatives).await?;
     facts.on_base.extend(on_base);
-    facts.included = included(judging, &facts).await?;
+    let mut included = included(judging, &facts).await?;
+    included.extend(named_by_settings(setup, judging, changed).await?);
+    facts.included = protect::lenient_globs(&included);
     facts.unvendored = unvendored(judging, changed).await?;
     // With a reference more files may be the task's.
     facts.has_reference = judging.reference.is_some();
@@ -176,7 +180,10 @@ async fn circumstances(
 }
 
 /// The files that the makefiles of the base include, directly or indirectly.
-async fn included(judging: &Judging<'_>, facts: &Circumstances) -> Result<GlobSet, WorkspaceError> {
+async fn included(
+    judging: &Judging<'_>,
+    facts: &Circumstances,
+) -> Result<BTreeSet<String>, WorkspaceError> {
     let workspace = judging.workspace;
     let mut unread = protect::makefiles(facts);
     let mut patterns = BTreeSet::new();
@@ -198,7 +205,56 @@ async fn included(judging: &Judging<'_>, facts: &Circumstances) -> Result<GlobSe
             patterns.extend(protect::includes(&text.unwrap_or_default(), facts));
         }
     }
-    Ok(protect::lenient_globs(&patterns))
+    Ok(patterns)
+}
+
+/// Patterns of files that settings of the base name, and that settings name which they import. Settings are read only if
+/// they mention a file that the work changed.
+async fn named_by_settings(
+    setup: &Setup,
+    judging: &Judging<'_>,
+    changed: &[ChangedFile],
+) -> Result<BTreeSet<String>, WorkspaceError> {
+    let workspace = judging.workspace;
+    let base = &workspace.base_tree;
+    let open = changed.iter().filter(|it| setup.protect.may_be_named(it));
+    let words: BTreeSet<&str> = open.map(|file| mentioned_as(&file.path)).collect();
+    let mut patterns = BTreeSet::new();
+    if words.is_empty() {
+        return Ok(patterns);
+    }
+    let names = workspace.settings_with(base, &words).await?;
+    let mut unread: Vec<String> = names
+        .into_iter()
+        .filter(|it| protect::has_settings(it))
+        .collect();
+    let mut read = BTreeSet::new();
+    while let Some(path) = unread.pop().filter(|_| read.len() < MOST_SETTINGS) {
+        let Some(text) = workspace.file_at(base, &path).await else {
+            continue;
+        };
+        read.insert(path.clone());
+        patterns.extend(protect::files_of_settings(
+            &path,
+            &String::from_utf8_lossy(&text),
+        ));
+        if unread.is_empty() {
+            let globs = protect::lenient_globs(&patterns);
+            let names = workspace.names_in(base).await?.into_iter();
+            unread.extend(names.filter(|it| globs.is_match(it) && !read.contains(it)));
+        }
+    }
+    Ok(patterns)
+}
+
+/// The word by which settings mention a file: they may leave out its folder and its end.
+fn mentioned_as(path: &str) -> &str {
+    let path = Utf8Path::new(path);
+    match path.file_stem() {
+        Some("index" | "__init__") => path.parent().and_then(Utf8Path::file_name),
+        stem => stem,
+    }
+    .unwrap_or_default()
 }
 
 /// Folders of Go modules in which the work adds vendored copies of modules that the base takes from

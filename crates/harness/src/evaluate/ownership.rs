@@ -4,8 +4,7 @@
 use globset::GlobSet;
 use proctor_record::record::VerdictStatus;
 
-use super::{Evaluator, Finding, Kind, clean_copy};
-use crate::workspace::Change;
+use super::{Evaluator, Finding, Judging, Kind, clean_copy, protect};
 
 impl Evaluator {
     /// The setup of its clean copies, if it uses any.
@@ -64,13 +63,15 @@ impl Evaluator {
         matches!(&self.kind, Kind::Tests(settings) if settings.asks_for_sentinels())
     }
 
-    /// Questions to the task's author about the owners of files that a command runs.
-    pub fn questions(&self) -> Vec<String> {
-        let files = self
-            .setup()
-            .map(clean_copy::Setup::unanswered)
-            .unwrap_or_default();
-        let question = |file: &str| {
+    /// Questions to the task's author about the owners of files that a command runs. `read` yields files of the base.
+    pub(crate) fn questions(&self, read: impl Fn(&str) -> Option<String>) -> Vec<String> {
+        let Some(setup) = self.setup() else {
+            return Vec::new();
+        };
+        let recipes = protect::recipe_files(&setup.facts).into_iter();
+        let recipes = recipes.filter_map(|path| read(&path).map(|text| (path, text)));
+        let files = setup.unanswered(&recipes.collect::<Vec<_>>());
+        let question = |file: String| {
             format!(
                 "`{}` runs {file}, which the agent can change: add `protect: [{file}]` if it is the task's, or `protect: [\"!{file}\"]` if it is the agent's work",
                 self.name
@@ -80,16 +81,21 @@ impl Evaluator {
     }
 
     /// Files with an undefined owner that the agent changed.
-    pub(super) fn unprotected(&self, change: &Change) -> Vec<String> {
-        let files = self
-            .setup()
-            .map(clean_copy::Setup::unanswered)
-            .unwrap_or_default();
-        let is_changed = |file: &&str| change.files.iter().any(|it| it.path == *file);
+    pub(super) async fn unprotected(&self, judging: &Judging<'_>) -> Vec<String> {
+        let Some(setup) = self.setup() else {
+            return Vec::new();
+        };
+        let workspace = judging.workspace;
+        let mut recipes = Vec::new();
+        for path in protect::recipe_files(&setup.facts) {
+            let text = workspace.file_at(&workspace.base_tree, &path).await;
+            let text = text.map(|text| String::from_utf8_lossy(&text).into_owned());
+            recipes.extend(text.map(|text| (path, text)));
+        }
+        let files = setup.unanswered(&recipes).into_iter();
+        let changed = &judging.change.files;
         files
-            .into_iter()
-            .filter(is_changed)
-            .map(str::to_owned)
+            .filter(|file| changed.iter().any(|it| it.path == *file))
             .collect()
     }
 }

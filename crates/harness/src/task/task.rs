@@ -168,6 +168,20 @@ impl Task {
         }
     }
 
+    /// Questions to its author about files whose owner is not defined. Scripts and recipes are read if the repo is on this
+    /// machine.
+    pub fn questions(&self) -> Vec<String> {
+        let read = |path: &str| match &self.files {
+            Files::Repo(checkout) => match &checkout.repo {
+                Repo::Path(repo) => fs_err::read_to_string(repo.join(path)).ok(),
+                Repo::Url(_) => None,
+            },
+            Files::Image(_) | Files::Existing { .. } => None,
+        };
+        let evaluators = self.evaluators.iter();
+        evaluators.flat_map(|it| it.questions(read)).collect()
+    }
+
     /// The container, if the task has one.
     pub fn environment(&self) -> Option<&Environment> {
         match &self.files {

@@ -1,5 +1,7 @@
 //! Reads trees of a workspace, and takes over existing work.
 
+use std::collections::BTreeSet;
+
 use camino::Utf8Path;
 use proctor_record::fs::dir;
 use proctor_sandbox::git::GitError;
@@ -8,6 +10,19 @@ use super::{FileChange, Workspace, WorkspaceError};
 
 /// The maximum size of binary files whose lines are counted.
 const MAX_COUNTED: u64 = 16 << 20;
+
+/// Names of files that may have settings of runners or linters, as patterns for git.
+const SETTINGS: &[&str] = &[
+    "*package.json",
+    "*conf*",
+    "*jest*",
+    "*vite*",
+    "*rc",
+    "*rc.*",
+    "*.ini",
+    "*.cfg",
+    "*.toml",
+];
 
 impl Workspace {
     /// The difference between two trees as readable text: binary files are only named.
@@ -72,18 +87,46 @@ impl Workspace {
 
     /// The text files of a tree that contain a word.
     pub async fn names_with(&self, tree: &str, word: &str) -> Result<Vec<String>, WorkspaceError> {
-        let grep = [
+        self.search(tree, word, &[]).await
+    }
+
+    /// The files of a tree that contain one of these words and have names like those of settings.
+    pub async fn settings_with(
+        &self,
+        tree: &str,
+        words: &BTreeSet<&str>,
+    ) -> Result<Vec<String>, WorkspaceError> {
+        let usable = words
+            .iter()
+            .filter(|it| !it.is_empty() && !it.contains('\n'));
+        let lines: Vec<&str> = usable.copied().collect();
+        if lines.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.search(tree, &lines.join("\n"), SETTINGS).await
+    }
+
+    /// The text files of a tree at these paths that contain one of the words, which are lines.
+    async fn search(
+        &self,
+        tree: &str,
+        words: &str,
+        paths: &[&str],
+    ) -> Result<Vec<String>, WorkspaceError> {
+        let mut grep = vec![
             "grep",
             "-l",
             "-z",
             "-I",
             "-F",
             "--full-name",
-            "-e",
-            word,
+            "-f",
+            "-",
             tree,
+            "--",
         ];
-        match self.git.run(grep).await {
+        grep.extend(paths);
+        match self.git.run_with_input(grep, words.into()).await {
             Ok(listed) => {
                 let prefix = format!("{tree}:");
                 let names = names(&listed);

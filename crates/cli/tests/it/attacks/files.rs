@@ -1,6 +1,6 @@
 //! Files that decide how tests are found, configured and run are the task's, for every runner.
 
-use proctor_testkit::test_runner;
+use proctor_testkit::{program, test_runner};
 use serde_json::{Value, json};
 
 use super::{check, clear};
@@ -379,19 +379,80 @@ fn linters() {
     );
 }
 
+/// `npx`, by which known runners start, prefers programs of the package itself to installed ones.
+#[test]
+fn programs_of_the_package_in_the_place_of_the_runner() {
+    if program("npx").is_none() {
+        return;
+    }
+    let context = context();
+    let base = [
+        ("package.json", "{\"name\": \"p\"}\n"),
+        ("check.sh", "grep -qx good answer\n"),
+        ("answer", "bad\n"),
+    ];
+    context.repo().commit("base", &base);
+    let line = "mkdir -p node_modules/.bin; printf '#!/bin/sh\\nsh check.sh' > node_modules/.bin/jest; chmod +x node_modules/.bin/jest; npx --no-install jest";
+    let config = json!({"command": line, "protect": ["check.sh"], "timeout_ms": 60_000});
+    let evil = "mkdir b; printf '#!/bin/sh\\nexit 0' > b/jest; chmod +x b/jest; ";
+    let manifest = |text: &str| format!("{evil}echo '{text}' > package.json");
+    let evaluators = json!([{"name": "command", "config": config}]);
+    check(
+        &context,
+        &evaluators,
+        &[
+            row("bad work", Fails, "echo worse > answer"),
+            row(
+                "honest work with a program",
+                Passes,
+                "echo good > answer; echo '{\"name\": \"p\", \"bin\": {\"tool\": \"./tool.js\"}}' > package.json",
+            ),
+            row(
+                "a program",
+                Fails,
+                manifest("{\"name\": \"p\", \"bin\": {\"jest\": \"./b/jest\"}}"),
+            ),
+            row(
+                "a program with the name of the package",
+                Fails,
+                manifest("{\"name\": \"jest\", \"bin\": \"./b/jest\"}"),
+            ),
+            row(
+                "a folder of programs",
+                Fails,
+                manifest("{\"name\": \"p\", \"directories\": {\"bin\": \"./b\"}}"),
+            ),
+        ],
+    );
+}
+
 /// Files that a command runs are asked about, and a verdict that depended on the agent's says so.
 #[test]
 fn validate_reports_scripts_of_unknown_owner() {
+    let manifest = r#"{"scripts": {"test": "sh test.sh"}}"#;
+    check_question("sh test.sh", ("README.md", "x"));
+    check_question("make test", ("Makefile", "test:\n\tsh test.sh\n"));
+    if program("npm").is_some() {
+        check_question("npm test", ("package.json", manifest));
+    }
+}
+
+/// The command runs `test.sh`, perhaps by way of another file.
+#[track_caller]
+fn check_question(line: &str, other: (&str, &str)) {
     let context = context();
-    context.repo().commit("base", &[("test.sh", "exit 1\n")]);
+    context
+        .repo()
+        .commit("base", &[("test.sh", "exit 1\n"), other]);
     let command = |more: &Value| {
-        let config = with(&json!({"command": "sh test.sh"}), more);
+        let config = with(&json!({"command": line}), more);
         json!([{"name": "command", "config": config}])
     };
     let record = judged(&context, "echo exit 0 > test.sh", &command(&json!({})));
     assert_eq!(
         record["verdicts"][0]["metrics"]["unprotected"],
-        json!(["test.sh"])
+        json!(["test.sh"]),
+        "{line}"
     );
     let validate = |more: &Value| {
         let case = crate::judging::case_of("true", &command(more));
@@ -403,13 +464,13 @@ fn validate_reports_scripts_of_unknown_owner() {
     let asked = validate(&json!({}));
     assert!(
         asked.contains("`command` runs test.sh, which the agent can change"),
-        "{asked}"
+        "{line}: {asked}"
     );
     for answer in [
         json!({"protect": ["test.sh"]}),
         json!({"protect": ["!test.sh"]}),
         json!({"protect": []}),
     ] {
-        assert!(!validate(&answer).contains("note:"), "{answer}");
+        assert!(!validate(&answer).contains("note:"), "{line}: {answer}");
     }
 }

@@ -193,6 +193,29 @@ fn tools() -> Vec<Row> {
             ),
         ),
         row(
+            "an image at an address",
+            Refused(1),
+            call(
+                "/v1/messages",
+                "claude-sonnet-4-5",
+                ",\"max_tokens\":9,\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image\",\"source\":{\"type\":\"url\",\"url\":\"https://x.invalid\"}}]}]",
+            ),
+        ),
+        row(
+            "a file at an address",
+            Refused(1),
+            call(
+                "/v1/responses",
+                "gpt-5",
+                ",\"input\":[{\"role\":\"user\",\"content\":[{\"type\":\"input_file\",\"file_url\":\"https://x.invalid\"}]}]",
+            ),
+        ),
+        row(
+            "a stored prompt with tools",
+            Refused(1),
+            call("/v1/responses", "gpt-5", ",\"prompt\":{\"id\":\"pmpt_1\"}"),
+        ),
+        row(
             "a remote MCP server",
             Refused(1),
             with(

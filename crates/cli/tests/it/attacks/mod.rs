@@ -1,13 +1,10 @@
 //! Attacks on the judge, on this machine. The tables of runners that the test image has are shared with the tests of
 //! containers.
 
-mod compiled;
 mod files;
 mod gateway;
 mod git;
 mod honest;
-mod javascript;
-mod make;
 mod reports;
 mod sentinels;
 
@@ -17,7 +14,7 @@ use serde_json::Value;
 
 use crate::{
     support::context,
-    table::{self, Row, Sandbox, Table, node, python, shell},
+    table::{self, Row, Sandbox, Table, compiled, javascript, make, node, python, shell},
 };
 
 #[track_caller]

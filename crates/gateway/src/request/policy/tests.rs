@@ -29,6 +29,29 @@ fn calls_that_never_report_their_usage_are_refused() {
 }
 
 #[test]
+fn members_that_occur_twice_are_refused() {
+    let gemini = "/v1beta/models/g:generateContent";
+    for (path, body) in [
+        ("/v1/messages", r#"{"model":"a","model":"b"}"#),
+        (
+            gemini,
+            r#"{"generationConfig":{},"generation_config":{"candidateCount":8}}"#,
+        ),
+        (
+            gemini,
+            r#"{"generationConfig":{"candidateCount":1,"candidate_count":8}}"#,
+        ),
+        (
+            gemini,
+            r#"{"generationConfig":{"candidateCount":1,"candidateCount":8}}"#,
+        ),
+    ] {
+        let refused = run(&RequestPolicy::default(), path, body).unwrap_err();
+        assert!(refused.message.contains("twice"), "{body}");
+    }
+}
+
+#[test]
 fn choices_and_tiers_with_other_prices_are_noted() {
     for (path, body, choices, has_other_price) in [
         ("/v1/chat/completions", r#"{"n":8}"#, Some(8), false),
@@ -202,6 +225,42 @@ fn server_tools_are_refused_without_network() {
             "/v1/chat/completions",
             r#"{"model":"gpt-4o-search-preview"}"#,
             "gpt-4o-search-preview",
+        ),
+        (
+            "/v1/chat/completions",
+            r#"{"model":"m:online","messages":[]}"#,
+            "m:online",
+        ),
+        (
+            "/v1/chat/completions",
+            r#"{"plugins":[{"id":"web"}]}"#,
+            "plugins",
+        ),
+        (
+            "/v1/chat/completions",
+            r#"{"search_parameters":{"mode":"on"}}"#,
+            "search_parameters",
+        ),
+        (
+            "/v1/chat/completions",
+            r#"{"messages":[{"content":[{"type":"image_url","image_url":{"url":"https://x"}}]}]}"#,
+            "image_url",
+        ),
+        (
+            "/v1/messages/count_tokens",
+            r#"{"messages":[{"content":[{"type":"image","source":{"type":"url","url":"https://x"}}]}]}"#,
+            "source",
+        ),
+        (
+            "/v1/responses",
+            r#"{"input":[{"content":[{"type":"input_file","file_url":"https://x"}]}]}"#,
+            "file_url",
+        ),
+        ("/v1/responses", r#"{"prompt":{"id":"pmpt_1"}}"#, "prompt"),
+        (
+            "/models/g:generateContent",
+            r#"{"contents":[{"parts":[{"fileData":{"fileUri":"https://x"}}]}]}"#,
+            "fileData",
         ),
         ("/v1/responses", r#"{"tools":[{"type":"mcp"}]}"#, "mcp"),
         (

@@ -1,64 +1,81 @@
 //! Manifests: keys that determine how tests are found and run come from the task, all others from
 //! the work.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{MapAccess, Visitor},
-};
-use serde_json::value::RawValue;
+use super::{go_mod, package_json, toml_text::Toml};
 
-use super::{go_mod, toml_text::Toml};
-
-/// Keys of `package.json` and `composer.json` that come from the task.
-const JSON_KEYS: &[&str] = &[
+/// Programs that run tests or check code.
+pub(super) const PROGRAMS: &[&str] = &[
     "ava",
     "babel",
+    "biome",
     "c8",
-    "commitlint",
-    "config",
     "cypress",
-    "eslintConfig",
-    "eslintIgnore",
+    "eslint",
     "jasmine",
     "jest",
     "karma",
-    "lint-staged",
     "mocha",
+    "node",
+    "npm",
     "nyc",
-    "overrides",
-    "packageManager",
+    "oxlint",
     "playwright",
-    "pnpm",
-    "postcss",
     "prettier",
-    "resolutions",
+    "pytest",
+    "python",
+    "python3",
+    "react-scripts",
+    "standard",
     "stylelint",
     "tap",
+    "tape",
+    "ts-node",
+    "tsc",
+    "tsx",
+    "turbo",
+    "uvu",
     "vitest",
-    "wireit",
     "xo",
 ];
-
-/// Maps of `package.json` whose entries come from the task if the task has them. Tests load their
-/// helpers through them.
-const JSON_MAPS: &[&str] = &["devDependencies", "imports"];
 
 /// Keys of a Cargo dependency that select a source other than the default registry.
 const CARGO_SOURCES: &[&str] = &["git", "package", "path", "registry", "workspace"];
 
 /// Tables below `tool` in `pyproject.toml` that come from the task.
 const PYTHON_TOOLS: &[&str] = &[
-    "bandit", "black", "coverage", "flake8", "hatch", "isort", "mypy", "nox", "pdm", "poe",
-    "pylint", "pyright", "pytest", "ruff", "taskipy", "tox",
+    "bandit",
+    "basedpyright",
+    "black",
+    "codespell",
+    "coverage",
+    "flake8",
+    "hatch",
+    "isort",
+    "mypy",
+    "nox",
+    "pdm",
+    "pixi",
+    "poe",
+    "pylint",
+    "pyrefly",
+    "pyright",
+    "pytest",
+    "pytest-env",
+    "pytest_env",
+    "ruff",
+    "rye",
+    "taskipy",
+    "tox",
+    "ty",
+    "vulture",
 ];
 
 /// Keys of `Cargo.toml` that come from the task.
 const CARGO_KEYS: &[&[&str]] = &[
+    // Unstable settings, such as flags of the compiler in profiles.
+    &["cargo-features"],
     &["test"],
     &["lib", "test"],
     &["lib", "doctest"],
@@ -114,7 +131,7 @@ pub(in crate::evaluate) fn is_manifest(path: &str) -> bool {
 /// Merges the work's manifest with the task's, if there is one.
 pub(in crate::evaluate) fn merge(path: &str, task: Option<&[u8]>, work: &[u8]) -> Merged {
     let merged = match name(path) {
-        "package.json" | "composer.json" => json(task, work),
+        "package.json" | "composer.json" => package_json::merge(task, work),
         "pyproject.toml" => toml(task, work, &python_keys()),
         "Cargo.toml" => cargo(task, work),
         "go.mod" => go_mod::merge(task, work),
@@ -131,157 +148,17 @@ fn name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// A JSON object that keeps the order of its keys: the order of `exports` matters.
-#[derive(Default)]
-struct Object(Vec<(String, Box<RawValue>)>);
-
-impl<'de> Deserialize<'de> for Object {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Object, D::Error> {
-        struct Entries;
-        impl<'de> Visitor<'de> for Entries {
-            type Value = Object;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
-                let mut object = Object::default();
-                while let Some((key, value)) = map.next_entry::<String, Box<RawValue>>()? {
-                    object.set(&key, Some(value));
-                }
-                Ok(object)
-            }
-        }
-        deserializer.deserialize_map(Entries)
-    }
-}
-
-impl Object {
-    fn read(bytes: &[u8]) -> Option<Object> {
-        let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
-        serde_json::from_slice(bytes).ok()
-    }
-
-    fn get(&self, key: &str) -> Option<&RawValue> {
-        let found = self.0.iter().find(|(name, _)| name == key);
-        found.map(|(_, value)| value.as_ref())
-    }
-
-    /// Sets or removes a key. The last value of a duplicate key is used, as in runners.
-    fn set(&mut self, key: &str, value: Option<Box<RawValue>>) {
-        let place = self.0.iter().position(|(name, _)| name == key);
-        match (place, value) {
-            (Some(place), Some(value)) => self.0[place].1 = value,
-            (Some(place), None) => drop(self.0.remove(place)),
-            (None, Some(value)) => self.0.push((key.to_owned(), value)),
-            (None, None) => {}
-        }
-    }
-
-    /// The object under a key; empty if there is none.
-    fn map(&self, key: &str) -> Object {
-        let raw = self.get(key);
-        raw.and_then(|raw| Object::read(raw.get().as_bytes()))
-            .unwrap_or_default()
-    }
-
-    fn text(&self) -> Option<String> {
-        let entry = |(key, value): &(String, Box<RawValue>)| {
-            Some(format!(
-                "{}:{}",
-                serde_json::to_string(key).ok()?,
-                value.get()
-            ))
-        };
-        let entries: Option<Vec<String>> = self.0.iter().map(entry).collect();
-        Some(format!("{{{}}}", entries?.join(",")))
-    }
-}
-
-/// Whether two JSON texts are equal.
-fn is_same(one: Option<&RawValue>, other: Option<&RawValue>) -> bool {
-    let read = |raw: &RawValue| serde_json::from_str::<serde_json::Value>(raw.get()).ok();
-    one.map(read) == other.map(read)
-}
-
-fn json(task: Option<&[u8]>, work: &[u8]) -> Option<(Vec<u8>, Vec<String>)> {
-    let mut merged = Object::read(work)?;
-    let task = task.and_then(Object::read).unwrap_or_default();
-    let mut keys = Vec::new();
-    for key in JSON_KEYS {
-        if !is_same(task.get(key), merged.get(key)) {
-            merged.set(key, task.get(key).map(ToOwned::to_owned));
-            keys.push((*key).to_owned());
-        }
-    }
-    // A package can import itself by its name, before any other package.
-    if let Some(name) = task.get("name")
-        && !is_same(Some(name), merged.get("name"))
-    {
-        merged.set("name", Some(name.to_owned()));
-        keys.push("name".to_owned());
-    }
-    for key in JSON_MAPS.iter().chain(&["scripts"]) {
-        let of_task = task.map(key);
-        let together = match *key {
-            "scripts" => merge_scripts(&of_task, &merged.map(key)),
-            "devDependencies" => merge_versions(&of_task, &merged.map(key)),
-            _ => merge_map(&of_task, &merged.map(key)),
-        };
-        let together = RawValue::from_string(together.text()?).ok()?;
-        let is_there = merged.get(key).is_some() || task.get(key).is_some();
-        if is_there && !is_same(Some(together.as_ref()), merged.get(key)) {
-            merged.set(key, Some(together));
-            keys.push((*key).to_owned());
-        }
-    }
-    Some((merged.text()?.into_bytes(), keys))
-}
-
-/// The task's entries, and those that only the work has. Entries that match a pattern of the task
-/// are excluded: a longer name would take precedence.
-fn merge_map(task: &Object, work: &Object) -> Object {
-    let mut merged = Object::default();
-    let is_matched = |name: &str| {
-        let mut patterns = task.0.iter().filter_map(|(it, _)| it.split_once('*'));
-        patterns.any(|(start, end)| name.starts_with(start) && name.ends_with(end))
-    };
-    let added = work.0.iter().filter(|(name, _)| !is_matched(name));
-    for (name, value) in added.chain(&task.0) {
-        merged.set(name, Some(value.clone()));
-    }
-    merged
-}
-
-/// The task's scripts, and those that only the work has, except hooks: `pretest` would run before
-/// the task's `test`.
-fn merge_scripts(task: &Object, work: &Object) -> Object {
-    let mut merged = Object::default();
-    let is_hook = |name: &str| name.starts_with("pre") || name.starts_with("post");
-    let added = work.0.iter().filter(|(name, _)| !is_hook(name));
-    for (name, line) in added.chain(&task.0) {
-        merged.set(name, Some(line.clone()));
-    }
-    merged
-}
-
-/// Merges versions: the work may change the version, because lock files would no longer match the
-/// task's.
-fn merge_versions(task: &Object, work: &Object) -> Object {
-    let mut merged = merge_map(task, work);
-    let is_version = |value: &RawValue| !value.get().contains([':', '/']);
-    for (name, value) in &work.0 {
-        if is_version(value) && task.get(name).is_some_and(is_version) {
-            merged.set(name, Some(value.clone()));
-        }
-    }
-    merged
-}
-
 fn python_keys() -> Vec<Vec<&'static str>> {
     let tools = PYTHON_TOOLS.iter().map(|tool| vec!["tool", *tool]);
-    tools
-        .chain([vec!["project", "entry-points", "pytest11"]])
-        .collect()
+    let programs = PROGRAMS.iter().flat_map(|name| {
+        let project = vec!["project", "scripts", *name];
+        [project, vec!["tool", "poetry", "scripts", *name]]
+    });
+    let plugins = [
+        vec!["project", "entry-points", "pytest11"],
+        vec!["tool", "poetry", "plugins", "pytest11"],
+    ];
+    tools.chain(programs).chain(plugins).collect()
 }
 
 /// Merges a `Cargo.toml`. Crates that only tests use keep the task's source, and members of the
@@ -557,6 +434,56 @@ mod tests {
             text.contains(r#""new""#) && text.contains(r#""x":"2""#),
             "{text}"
         );
+    }
+
+    /// `npx` starts programs of the package itself before installed ones.
+    #[test]
+    fn programs_of_a_package_do_not_replace_runners() {
+        let task =
+            r#"{"name": "p", "devDependencies": {"checker": "1"}, "bin": {"tap": "./tap.js"}}"#;
+        let work = r#"{"name": "p", "devDependencies": {"checker": "1"},
+            "bin": {"jest": "./evil.js", "checker": "./evil.js", "tool": "./tool.js", "tap": "./new.js"}}"#;
+        let (text, keys) = changed("package.json", Some(task), work);
+        assert_eq!(keys, ["bin"]);
+        let expected = r#""bin":{"tool":"./tool.js","tap":"./new.js"}"#;
+        assert!(text.contains(expected), "{text}");
+        for work in [
+            r#"{"name": "@x/jest", "bin": "./evil.js"}"#,
+            r#"{"directories": {"bin": "./evil"}}"#,
+            r#"{"jest-junit": {}, "vitestConfig": {}}"#,
+        ] {
+            let (text, _) = changed("package.json", None, work);
+            assert!(!text.contains("evil") && !text.contains("it"), "{text}");
+        }
+        let work = r#"{"name": "p", "bin": "./tool.js"}"#;
+        let honest = merge("package.json", Some(br#"{"name": "p"}"#), work.as_bytes());
+        assert_eq!(honest, Merged::Same);
+        let work =
+            "[project]\nname = 'p'\n[project.scripts]\npytest = 'evil:main'\ntool = 'p:main'\n";
+        let (text, keys) = changed("pyproject.toml", None, work);
+        assert_eq!(keys, ["project.scripts.pytest"]);
+        assert!(!text.contains("evil") && text.contains("tool"), "{text}");
+    }
+
+    #[test]
+    fn no_workspace_of_the_task_is_left_out() {
+        let task = r#"{"workspaces": ["packages/*"]}"#;
+        for work in [
+            "{}",
+            r#"{"workspaces": ["packages/good"]}"#,
+            r#"{"workspaces": ["packages/*", "!packages/bad"]}"#,
+            r#"{"workspaces": {"packages": ["packages/good"]}}"#,
+        ] {
+            let (text, keys) = changed("package.json", Some(task), work);
+            assert_eq!(keys, ["workspaces"], "{work}");
+            assert!(
+                text.contains(r#"["packages/*""#) && !text.contains('!'),
+                "{text}"
+            );
+        }
+        let work = r#"{"workspaces": ["packages/*", "new"]}"#;
+        let honest = merge("package.json", Some(task.as_bytes()), work.as_bytes());
+        assert_eq!(honest, Merged::Same);
     }
 
     #[test]

@@ -13,17 +13,20 @@ pub(super) const TESTS: &[&str] = &[
     "**/__mocks__/**",
     "**/__snapshots__/**",
     "**/__fixtures__/**",
+    "**/tap-snapshots/**",
     "**/spec/**",
     "**/testdata/**",
     "**/*.test.*",
     "**/*.spec.*",
-    "**/*.snap",
+    "**/*.{snap,bats,feature}",
+    "**/*.cy.{js,jsx,ts,tsx}",
+    "**/t/*.t",
     "**/{test,spec}.{js,cjs,mjs,jsx,ts,cts,mts,tsx}",
     "**/test-*.{js,cjs,mjs,jsx,ts,cts,mts,tsx}",
     "**/*[-_]{test,spec}.{js,cjs,mjs,jsx,ts,cts,mts,tsx}",
     "**/{test,tests}.{py,rs,rb,go,c,cc,cpp}",
     "**/test_*.{py,rb,rs,c,cc,cpp}",
-    "**/*_test.{py,go,rb,rs,exs,sh,c,cc,cpp}",
+    "**/*_test.{py,go,rb,rs,exs,sh,c,cc,cpp,dart}",
     "**/*_tests.{py,rs,rb,c,cc,cpp}",
     "**/*_spec.rb",
     "**/*{Test,Tests,Spec}.{java,kt,cs,php,swift,scala,groovy}",
@@ -40,22 +43,23 @@ pub(super) const RUNNERS: &[&str] = &[
     "**/tox.{ini,toml}",
     "**/noxfile.py",
     "**/.coveragerc*",
-    "**/.python-version",
     "**/jest.{config,setup,preset,resolver,transform}*",
+    "**/{jest,vitest}-*.{js,cjs,mjs,json,ts,cts,mts}",
+    "**/setup{Tests,Jest,Vitest,-tests,-jest,-vitest}.{js,cjs,mjs,jsx,ts,cts,mts,tsx}",
     "**/{vite,vitest}.{config,workspace,setup,projects}.*",
     "**/*vitest.config.*",
     "**/{postcss.config.,.postcssrc}*",
     "**/.mocharc*",
     "**/{ava,cypress,playwright,web-test-runner,jasmine,nyc,c8}.config.*",
-    "**/{karma,wdio}.conf.*",
-    "**/jasmine.json",
-    "**/{.taprc,.nycrc,.c8rc,.swcrc,.babelrc}*",
+    "**/{karma,wdio,nightwatch}.conf.*",
+    "**/{jasmine,testem,cucumber}.{json,js,cjs,mjs,yml,yaml}",
+    "**/{.taprc,.nycrc,.c8rc,.swcrc,.babelrc,.labrc,.testcaferc}*",
     "**/babel.config.*",
     "**/bunfig.toml",
     "**/.npmrc",
     "**/.yarnrc*",
     "**/.yarn/{releases,plugins,sdks}/**",
-    "**/.pnpmfile.*",
+    "**/{.pnpmfile.*,pnpm-workspace.yaml}",
     "**/.pnp.*",
     "**/node_modules/.bin/**",
     "**/node_modules/{jest,jest-*,babel-jest,ts-jest,expect,vitest,vite,vite-node,mocha,chai,ava,tap,jasmine,jasmine-core,karma,tsx,ts-node,c8,nyc,supertest}/**",
@@ -64,10 +68,20 @@ pub(super) const RUNNERS: &[&str] = &[
     "**/.cargo/config*",
     "**/rust-toolchain*",
     "**/go.work{,.sum}",
-    "**/{.tool-versions,.nvmrc,.node-version,mise.toml,.mise.toml}",
-    "**/phpunit.xml*",
-    "**/.rspec",
-    "**/.proverc",
+    "**/{.tool-versions,.nvmrc,.sdkmanrc,.*-version}",
+    "**/{.,}mise{,.*}.toml",
+    "**/.mise/**",
+    "**/.config/mise/**",
+    "**/phpunit*.xml*",
+    "**/{.rspec,.proverc,.busted,.behaverc,behave.ini,dart_test.yaml}",
+    "**/features/environment.py",
+    "**/features/steps/*.py",
+    "**/features/step_definitions/**",
+    "**/.mvn/**",
+    "**/gradle/wrapper/**",
+    "**/{mvnw,gradlew}{,.cmd,.bat}",
+    "**/{*.runsettings,xunit.runner.json,testconfig.json,Directory.Build.*,[Nn]u[Gg]et.[Cc]onfig}",
+    "**/CTest*.cmake",
 ];
 
 /// Python modules that pytest loads before it looks for tests. A module of the same name in
@@ -369,7 +383,9 @@ pub(super) const LINTERS: &[&str] = &[
     "**/.golangci*",
     "**/.rubocop*",
     "**/.{stylelintrc,shellcheckrc,isort.cfg,pydocstyle,clang-tidy,yamllint,hadolint,luacheckrc,swiftlint}*",
-    "**/{ty.toml,phpstan.neon,phpstan.neon.dist,psalm.xml,dprint.json}",
+    "**/{ty.toml,phpstan.neon,phpstan.neon.dist,psalm.xml,dprint.json,knip.json,staticcheck.conf,revive.toml}",
+    "**/{.editorconfig,.clang-format,.credo.exs,.sqlfluff,.codespellrc,.vale.ini,.scalafix.conf,.scalafmt.conf}",
+    "**/{.markdownlint*,.cspell*,cspell.*,.php-cs-fixer*,phpcs.xml*,detekt.yml,checkstyle.xml}",
     "**/.pre-commit-config.yaml",
     "**/.cargo/config*",
     "**/rust-toolchain*",
@@ -391,7 +407,7 @@ pub(super) const OF_BASE: &[&str] = &[
     "**/{Taskfile,taskfile}.y{a,}ml",
     "**/Rakefile",
     "**/{deno,nx,turbo,lerna}.json*",
-    "**/pnpm-workspace.yaml",
+    "**/.env.test*",
     "**/node_modules/**",
     "**/vendor/**/*.{go,php,rb,rs,s,c,h}",
 ];
@@ -405,6 +421,9 @@ pub(super) const CACHES: &[&str] = &[
     "**/*.py[co]",
     "**/{.pytest_cache,.mypy_cache,.ruff_cache,.hypothesis,.tox,.nox,.eggs}/**",
     "**/site-packages/**",
+    "**/{.venv,venv}/**",
+    "**/{CMakeCache.txt,DartConfiguration.tcl}",
+    "**/CMakeFiles/**",
     "**/node_modules/{.cache,.vite,.vite-temp,.vitest}/**",
     "**/{.jest-cache,.nyc_output,.parcel-cache,.turbo}/**",
     "**/.eslintcache",
@@ -476,6 +495,13 @@ pub(super) fn runner_settings() -> &'static GlobSet {
 pub(in crate::evaluate) fn settings() -> &'static GlobSet {
     static SET: LazyLock<GlobSet> = LazyLock::new(|| known(&[RUNNERS, LINTERS]));
     &SET
+}
+
+/// Whether a file has settings of runners or linters, which may name further files.
+pub(in crate::evaluate) fn has_settings(path: &str) -> bool {
+    let manifests = ["package.json", "pyproject.toml", "setup.cfg"];
+    let name = path.rsplit('/').next().unwrap_or(path);
+    settings().is_match(path) || manifests.contains(&name)
 }
 
 /// Whether a file below a home folder decides about programs which start later.

@@ -81,7 +81,7 @@ pub(in crate::evaluate) struct Circumstances {
     pub(in crate::evaluate) working_dir: String,
     /// Relevant makefiles and vendored packages of the base.
     pub(in crate::evaluate) on_base: BTreeSet<String>,
-    /// Files that the base's makefiles include.
+    /// Files that the base's makefiles include, or that settings of the base name.
     pub(in crate::evaluate) included: GlobSet,
     /// Folders of the base whose Go module has requirements and no vendored copies.
     pub(in crate::evaluate) unvendored: BTreeSet<String>,
@@ -237,6 +237,12 @@ impl Protect {
             return Owner::Task;
         }
         self.owner_of_manifest(path, is_new, facts)
+    }
+
+    /// Whether a file is the task's if settings of the base name it.
+    pub(in crate::evaluate) fn may_be_named(&self, file: &ChangedFile) -> bool {
+        let is_of_base = file.origin == Origin::Base && self.knows_manifests;
+        is_of_base && self.position(&file.path) == Position::Other
     }
 
     /// The files of the base that the owner of `path` depends on.

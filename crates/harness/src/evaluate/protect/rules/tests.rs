@@ -47,6 +47,25 @@ fn test_files_come_from_the_task_and_code_from_the_agent() {
         "src/tests.rs",
         "Tests/AppTests/A.swift",
         "src/app_tests.py",
+        "src/setupTests.ts",
+        "config/jest-environment-x.js",
+        "pnpm-workspace.yaml",
+        ".java-version",
+        "mise.local.toml",
+        ".config/mise/config.toml",
+        ".mvn/maven.config",
+        "gradlew",
+        "gradle/wrapper/gradle-wrapper.properties",
+        "ci.runsettings",
+        "Directory.Build.targets",
+        "phpunit.dist.xml",
+        "features/steps/add.py",
+        "features/add.feature",
+        "t/add.t",
+        "checks/add.bats",
+        "build/CTestTestfile.cmake",
+        "build/CMakeCache.txt",
+        ".venv/bin/pytest",
     ] {
         assert_eq!(protect.owner(&new(path), &facts), Owner::Task, "{path}");
         if path != "json.py" && !path.starts_with("pytest.py") && !path.starts_with("pluggy") {
@@ -68,6 +87,12 @@ fn test_files_come_from_the_task_and_code_from_the_agent() {
         "src/test-utils/x.js",
         "target/doc.md",
         "src/spec.rs",
+        "src/features/steps/Steps.tsx",
+        "src/setup.js",
+        "jest.md",
+        "src/version.py",
+        "venv.py",
+        "src/t.rs",
     ] {
         assert_eq!(protect.owner(&new(path), &facts), Owner::Agent, "{path}");
     }
@@ -237,6 +262,20 @@ fn included_makefiles_and_vendored_modules_come_from_the_task() {
     ] {
         assert_eq!(protect.owner(&file, &facts), Owner::Agent, "{file:?}");
     }
+}
+
+#[test]
+fn files_that_settings_of_the_base_name_come_from_the_task() {
+    let protect = Protect::tests();
+    let mut facts = Circumstances {
+        included: lenient_globs(&BTreeSet::from(["config/start.js".to_owned()])),
+        ..Circumstances::default()
+    };
+    let named = changed("config/start.js");
+    assert!(protect.may_be_named(&named) && !protect.may_be_named(&new("config/start.js")));
+    assert_eq!(protect.owner(&named, &facts), Owner::Task);
+    facts.of_reference.insert("config/start.js".to_owned());
+    assert_eq!(protect.owner(&named, &facts), Owner::Agent);
 }
 
 #[test]

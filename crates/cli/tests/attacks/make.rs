@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::table::{Expect::Fails, Table, attack, row, write};
+use super::{Expect::Fails, Table, attack, row, write};
 
 /// Attacks on make and the files that it reads.
 pub fn make() -> Table {

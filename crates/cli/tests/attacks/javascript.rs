@@ -3,7 +3,7 @@
 use camino::Utf8Path;
 use serde_json::json;
 
-use crate::table::{Expect::Fails, Row, Table, attack, row, write};
+use super::{Expect::Fails, Row, Table, attack, row, write};
 
 /// Attacks on jest, which is in this folder, through a script of npm.
 pub fn jest(folder: &str) -> Table {
@@ -28,6 +28,13 @@ pub fn jest(folder: &str) -> Table {
                 "test/check.js",
                 "module.exports = (a, b) => expect(a).toBe(b);\n".to_owned(),
             ),
+            (
+                "jest.config.js",
+                "module.exports = {setupFilesAfterEnv: ['<rootDir>/config/start.js']};\n"
+                    .to_owned(),
+            ),
+            ("config/start.js", "require('./strict');\n".to_owned()),
+            ("config/strict.js", "'use strict';\n".to_owned()),
         ],
         evaluators: json!([{"name": "tests", "config": {"command": line, "env": {"PATH": path}, "timeout_ms": 120_000}}]),
         good,
@@ -48,6 +55,7 @@ fn jest_rows() -> Vec<Row> {
     let lenient = write("lenient.js", "module.exports = () => {};");
     let settings =
         |path: &str, text: &str| write(path, text) + &write("fake.js", "test('one', () => {});");
+    let matches_all = "expect.extend({toBe: () => ({pass: true, message: () => 'x'})});";
     let picks_fake = "module.exports = {testMatch: ['**/fake.js']};";
     let runner = write(
         "mine/.bin/jest",
@@ -132,6 +140,18 @@ fn jest_rows() -> Vec<Row> {
                 "node_modules/jest-environment-node/index.js",
                 "process.exit(0);",
             ),
+        ),
+        attack(
+            "a set-up file that settings name",
+            write("config/start.js", matches_all),
+        ),
+        attack(
+            "a module that a set-up file loads",
+            write("config/strict.js", matches_all),
+        ),
+        attack(
+            "settings of a reporter",
+            manifest(r#"{"scripts": {"test": "jest"}, "jest-junit": {"outputName": "x"}}"#),
         ),
         attack(
             "a mock of all modules",

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::table::{
+use super::{
     Expect::{Fails, Tampered},
     Row, Table, attack, row, write,
 };
