@@ -14,11 +14,11 @@ use proctor_record::{
     session::Session,
 };
 
-pub(crate) use prompt::both_prompts;
 pub use prompt::read_prompt_file;
 pub use prompt::{
     MAX_PROMPT_CHARS, PromptFileError, PromptSource, read_workspace_prompt, resolve_prompt,
 };
+pub(crate) use prompt::{both_prompts, slash_command};
 
 /// The `agent` section of a test case, as input of an adapter.
 #[derive(Clone, Copy, Debug)]
@@ -127,6 +127,12 @@ pub trait Agent: Send + Sync {
     fn env(&self) -> &BTreeMap<String, String> {
         const NONE: &BTreeMap<String, String> = &BTreeMap::new();
         NONE
+    }
+
+    /// Refuses input that no version of its CLI can be launched with: a prompt that would be run as a
+    /// command, and settings that would bypass the gateway.
+    fn check(&self, _prompt: &str, _has_gateway: bool) -> Result<(), LaunchError> {
+        Ok(())
     }
 
     /// The program that it runs on this machine, by its path or its name on the PATH. Agents with a CLI of their own have

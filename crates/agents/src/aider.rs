@@ -10,7 +10,9 @@ use proctor_record::record::cli::{Cli, Registry};
 
 use self::session::AiderReader;
 use super::{
-    cli::{Arg, CliAdapter, CliAgent, CliContestant, ModelName, Prompt, Start, cli},
+    cli::{
+        Arg, CliAdapter, CliAgent, CliContestant, CommandPrompts, ModelName, Prompt, Start, cli,
+    },
     litellm,
     reader::CliSession,
     setting::{Flag, Setting, SettingKind},
@@ -108,7 +110,7 @@ pub(super) static AIDER: CliAdapter = CliAdapter(&CliAgent {
         collect: &[ANALYTICS],
         // Each line of standard input would be a separate message.
         prompt: Prompt::File,
-        commands: &['/', '!'],
+        commands: CommandPrompts::StartingWith(&['/', '!']),
         setup,
     },
     session: CliSession::<AiderReader>::start,

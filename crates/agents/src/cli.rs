@@ -20,7 +20,7 @@ use super::{
 };
 use crate::agent::{
     Adapter, Agent, AgentSection, Authentication, Input, Launch, LaunchContext, LaunchError,
-    PromptSource, Terminal, resolve_prompt,
+    PromptSource, Terminal, resolve_prompt, slash_command,
 };
 
 /// A row of the table: one CLI.
@@ -75,11 +75,22 @@ pub(super) struct Start {
     /// Files that its reader reads after the end.
     pub(super) collect: &'static [&'static str],
     pub(super) prompt: Prompt,
-    /// First characters of prompts that the CLI runs as commands.
-    pub(super) commands: &'static [char],
+    /// Prompts that the CLI runs as commands.
+    pub(super) commands: CommandPrompts,
     /// Adds files and variables that depend on settings and on the gateway.
     pub(super) setup:
         fn(&CliContestant, &LaunchContext<'_>, &mut Launch) -> Result<(), LaunchError>,
+}
+
+/// Prompts that a CLI runs as commands instead of sending them to the model.
+#[derive(Clone, Copy)]
+pub(super) enum CommandPrompts {
+    /// None.
+    None,
+    /// Those that start with `/word`, if the repository defines that command.
+    Words,
+    /// Those that start with one of these characters.
+    StartingWith(&'static [char]),
 }
 
 /// Arguments before those of settings.
@@ -319,6 +330,14 @@ impl Agent for CliContestant {
         self.agent.settings.iter().find_map(|row| row.definitions)
     }
 
+    fn check(&self, prompt: &str, has_gateway: bool) -> Result<(), LaunchError> {
+        self.check_prompt(prompt)?;
+        if has_gateway {
+            self.names.check_bypass(&self.env, &self.args)?;
+        }
+        Ok(())
+    }
+
     fn launch(&self, context: &LaunchContext<'_>) -> Result<Launch, LaunchError> {
         let Start {
             env,
@@ -327,7 +346,7 @@ impl Agent for CliContestant {
             setup,
             ..
         } = &self.agent.start;
-        self.check_prompt(context.prompt)?;
+        self.check(context.prompt, context.endpoint.is_some())?;
         let asked = context.prompt.as_bytes().to_vec();
         let (input, files) = match prompt {
             Prompt::Stdin => (Input::Bytes(asked), Vec::new()),
@@ -354,9 +373,6 @@ impl Agent for CliContestant {
         };
         launch.env.extend(self.env.clone());
         setup(self, context, &mut launch)?;
-        if context.endpoint.is_some() {
-            self.names.check_bypass(&self.env, &self.args)?;
-        }
         Ok(launch)
     }
 }
@@ -408,20 +424,20 @@ impl CliContestant {
     /// Refuse a prompt that the CLI would run as a command.
     fn check_prompt(&self, prompt: &str) -> Result<(), LaunchError> {
         let title = self.agent.title;
-        let commands = self.agent.start.commands;
-        match prompt
-            .chars()
-            .next()
-            .filter(|first| commands.contains(first))
-        {
-            None => Ok(()),
-            Some(first) => {
-                let message =
-                    format!("{title} would run a prompt that starts with `{first}` as a command");
-                let error = self.names.invalid(message);
-                Err(error.with_hint("start the prompt with a word"))
+        let command = match self.agent.start.commands {
+            CommandPrompts::None => None,
+            CommandPrompts::Words => slash_command(prompt).map(|word| format!("/{word}")),
+            CommandPrompts::StartingWith(any) => {
+                let first = prompt.chars().next().filter(|first| any.contains(first));
+                first.map(String::from)
             }
-        }
+        };
+        let Some(start) = command else {
+            return Ok(());
+        };
+        let message = format!("{title} would run a prompt that starts with `{start}` as a command");
+        let error = self.names.invalid(message);
+        Err(error.with_hint("start the prompt with another word"))
     }
 }
 

@@ -9,7 +9,10 @@ use serde_json::json;
 
 use self::session::CodexReader;
 use super::{
-    cli::{Arg, CliAdapter, CliAgent, CliContestant, Login, ModelName, Prompt, Start, cli},
+    cli::{
+        Arg, CliAdapter, CliAgent, CliContestant, CommandPrompts, Login, ModelName, Prompt, Start,
+        cli,
+    },
     reader::CliSession,
     setting::{Setting, SettingKind},
 };
@@ -85,7 +88,7 @@ pub(super) static CODEX: CliAdapter = CliAdapter(&CliAgent {
         env: &[("CODEX_HOME", "{home}/.codex")],
         collect: &[],
         prompt: Prompt::Stdin,
-        commands: &[],
+        commands: CommandPrompts::None,
         setup,
     },
     session: CliSession::<CodexReader>::start,

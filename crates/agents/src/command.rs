@@ -271,12 +271,19 @@ impl Agent for CommandAgent {
         self.script.as_ref().map(|script| script.path.as_path())
     }
 
+    fn check(&self, _prompt: &str, has_gateway: bool) -> Result<(), LaunchError> {
+        if has_gateway {
+            NAMES.check_bypass(&self.settings.env, &[])?;
+        }
+        Ok(())
+    }
+
     fn launch(&self, context: &LaunchContext<'_>) -> Result<Launch, LaunchError> {
+        self.check(context.prompt, context.endpoint.is_some())?;
         let file = context.scratch.join("prompt.md");
         let mut env = context.env.clone();
         env.insert("PROCTOR_PROMPT_FILE".to_owned(), file.to_string());
         if let Some(endpoint) = context.endpoint {
-            NAMES.check_bypass(&self.settings.env, &[])?;
             env.extend(endpoint.env());
         }
         env.extend(self.settings.env.clone());

@@ -10,7 +10,10 @@ use proctor_record::{
 use serde_json::Value;
 
 use super::{
-    cli::{Arg, CliAdapter, CliAgent, CliContestant, Login, ModelName, Prompt, Start, cli},
+    cli::{
+        Arg, CliAdapter, CliAgent, CliContestant, CommandPrompts, Login, ModelName, Prompt, Start,
+        cli,
+    },
     fault::ApiFault,
     mcp,
     reader::{CliSession, Reader},
@@ -129,7 +132,7 @@ pub(super) static COPILOT: CliAdapter = CliAdapter(&CliAgent {
         collect: &[USAGE_FILE],
         // Without `-p` the prompt is read from standard input, with any length.
         prompt: Prompt::Stdin,
-        commands: &[],
+        commands: CommandPrompts::None,
         setup,
     },
     session: CliSession::<CopilotReader>::start,

@@ -10,7 +10,10 @@ use serde_json::{Value, json};
 use self::session::GeminiReader;
 pub(super) use self::session::fault;
 use super::{
-    cli::{Arg, CliAdapter, CliAgent, CliContestant, Login, ModelName, Prompt, Start, cli, key_in},
+    cli::{
+        Arg, CliAdapter, CliAgent, CliContestant, CommandPrompts, Login, ModelName, Prompt, Start,
+        cli, key_in,
+    },
     reader::CliSession,
     setting::{Setting, SettingKind},
 };
@@ -65,7 +68,7 @@ pub(super) static GEMINI: CliAdapter = CliAdapter(&CliAgent {
         env: &[("GEMINI_CLI_TRUST_WORKSPACE", "true")],
         collect: &[],
         prompt: Prompt::Stdin,
-        commands: &[],
+        commands: CommandPrompts::Words,
         setup,
     },
     session: CliSession::<GeminiReader>::start,

@@ -10,7 +10,9 @@ use proctor_record::{
 use serde_json::{Value, json};
 
 use super::{
-    cli::{Arg, CliAdapter, CliAgent, CliContestant, ModelName, Prompt, Start, cli},
+    cli::{
+        Arg, CliAdapter, CliAgent, CliContestant, CommandPrompts, ModelName, Prompt, Start, cli,
+    },
     fault::ApiFault,
     litellm,
     reader::{CliSession, Reader},
@@ -105,7 +107,7 @@ pub(super) static MINI: CliAdapter = CliAdapter(&CliAgent {
         ],
         collect: &[TRAJECTORY],
         prompt: Prompt::Setup,
-        commands: &[],
+        commands: CommandPrompts::None,
         setup,
     },
     session: CliSession::<MiniReader>::start,

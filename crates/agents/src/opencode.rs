@@ -12,7 +12,10 @@ use proctor_record::{
 use serde_json::{Value, json};
 
 use super::{
-    cli::{Arg, CliAdapter, CliAgent, CliContestant, Login, ModelName, Prompt, Start, cli},
+    cli::{
+        Arg, CliAdapter, CliAgent, CliContestant, CommandPrompts, Login, ModelName, Prompt, Start,
+        cli,
+    },
     fault::ApiFault,
     reader::{CliSession, Reader},
     setting::{Setting, SettingKind},
@@ -123,7 +126,7 @@ pub(super) static OPENCODE: CliAdapter = CliAdapter(&CliAgent {
         collect: &[],
         // As an argument it would be sent to the model in quotes.
         prompt: Prompt::Stdin,
-        commands: &[],
+        commands: CommandPrompts::None,
         setup,
     },
     session: CliSession::<OpenCodeReader>::start,

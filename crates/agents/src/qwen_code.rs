@@ -9,7 +9,10 @@ use serde_json::json;
 
 use self::session::QwenReader;
 use super::{
-    cli::{Arg, CliAdapter, CliAgent, CliContestant, Login, ModelName, Prompt, Start, cli},
+    cli::{
+        Arg, CliAdapter, CliAgent, CliContestant, CommandPrompts, Login, ModelName, Prompt, Start,
+        cli,
+    },
     gemini_cli::{APPEND_SYSTEM_PROMPT, MAX_TURNS, SYSTEM_PROMPT, quiet_settings},
     reader::CliSession,
     setting::{Setting, SettingKind},
@@ -76,7 +79,7 @@ pub(super) static QWEN: CliAdapter = CliAdapter(&CliAgent {
         ],
         collect: &[],
         prompt: Prompt::Setup,
-        commands: &['/'],
+        commands: CommandPrompts::StartingWith(&['/']),
         setup,
     },
     session: CliSession::<QwenReader>::start,

@@ -7,13 +7,14 @@ mod youbencha;
 use std::ffi::OsStr;
 
 use clap::CommandFactory;
+use proctor_harness::config::RelativeTo;
 
 use crate::{
     args::{Args, Command},
     error::Exit,
 };
 
-pub use youbencha::{AGENT_FILES, completed, evaluators};
+pub use youbencha::{AGENT_FILES, completed, evaluators, reached_end};
 
 /// One name of the program.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub struct Personality {
     pub runs_dir: Option<&'static str>,
     /// The directory of evaluations; that of runs when unset.
     pub evals_dir: Option<&'static str>,
+    /// Where relative paths of directories and hooks begin.
+    pub relative_to: RelativeTo,
     /// Whether reports, files and exit codes are Proctor's or youBencha's.
     pub style: Style,
 }
@@ -58,6 +61,7 @@ const PROCTOR: Personality = Personality {
     listing: Listing::Everything,
     runs_dir: None,
     evals_dir: None,
+    relative_to: RelativeTo::File,
     style: Style::Proctor,
 };
 
@@ -66,6 +70,7 @@ const YOUBENCHA: Personality = Personality {
     listing: Listing::Evaluators,
     runs_dir: Some(".youbencha-workspace"),
     evals_dir: Some(".youbencha-eval"),
+    relative_to: RelativeTo::WorkingDirectory,
     style: Style::YouBencha,
     ..PROCTOR
 };

@@ -152,6 +152,17 @@ fn problem_of(text: &str) -> Option<String> {
         .then(|| format!("has {length} characters, the maximum is {MAX_PROMPT_CHARS}"))
 }
 
+/// The slash command that some CLIs would run instead of a prompt. A path such as `/usr/bin/env` is not
+/// a command.
+pub(crate) fn slash_command(prompt: &str) -> Option<&str> {
+    let command = prompt
+        .strip_prefix('/')?
+        .split(char::is_whitespace)
+        .next()?;
+    let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | ':' | '.');
+    (!command.is_empty() && command.chars().all(is_name)).then_some(command)
+}
+
 #[cfg(test)]
 mod tests {
     use proctor_document::parse_yaml;
@@ -189,6 +200,22 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = Utf8PathBuf::from_path_buf(dir.path().canonicalize().unwrap()).unwrap();
         (dir, path)
+    }
+
+    #[test]
+    fn slash_commands_are_recognized() {
+        for (prompt, command) in [
+            ("/clear everything", Some("clear")),
+            ("/clear", Some("clear")),
+            ("/my-plugin:review\nnow", Some("my-plugin:review")),
+            ("/usr/bin/env is missing", None),
+            ("/ is the root", None),
+            ("/clear, then go on", None),
+            (" /clear everything", None),
+            ("Fix /clear", None),
+        ] {
+            assert_eq!(slash_command(prompt), command, "{prompt}");
+        }
     }
 
     #[test]

@@ -168,6 +168,10 @@ impl Agent for Claude {
         &self.0.settings.env
     }
 
+    fn check(&self, prompt: &str, has_gateway: bool) -> Result<(), LaunchError> {
+        flags::check(&self.0, prompt, has_gateway)
+    }
+
     fn launch(&self, context: &LaunchContext<'_>) -> Result<Launch, LaunchError> {
         flags::launch(&self.0, context)
     }

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     AGENTIC_JUDGE, AGENTIC_JUDGE_NAME,
-    agent::{Input, Launch, LaunchContext, LaunchError, Terminal},
+    agent::{Input, Launch, LaunchContext, LaunchError, Terminal, slash_command},
     bypass,
     command_line::CommandLine,
 };
@@ -40,6 +40,7 @@ pub(super) fn launch(
     config: &Resolved,
     context: &LaunchContext<'_>,
 ) -> Result<Launch, LaunchError> {
+    check(config, context.prompt, context.endpoint.is_some())?;
     let transport = transport(config, context);
     let mut command = CommandLine::new(context, NAMES)?;
     transport_flags(&mut command, transport, config, context)?;
@@ -63,7 +64,7 @@ pub(super) fn launch(
     let deadline = config.settings.message_timeout;
     let deadline = deadline.map_or(MESSAGE_DEADLINE, Duration::from_millis);
     Ok(Launch {
-        env: environment(config, context, transport)?,
+        env: environment(config, context, transport),
         files,
         collect: Vec::new(),
         input: match transport {
@@ -264,36 +265,43 @@ fn deliver(config: &Resolved, context: &LaunchContext<'_>) -> Result<Delivery, L
             format!("Read the file {file} first: it holds your task. Then do what it says.");
         return Ok((prompt, vec![(file, context.prompt.as_bytes().to_vec())]));
     }
-    match slash_command(context.prompt) {
-        None => Ok((context.prompt.to_owned(), Vec::new())),
-        Some(command) => {
-            let message = format!(
-                "Claude Code would run the prompt as the command `/{command}` and send nothing to the model"
-            );
-            Err(NAMES
-                .invalid(message)
-                .with_hint("start the prompt with another word"))
-        }
+    check_prompt(context.prompt)?;
+    Ok((context.prompt.to_owned(), Vec::new()))
+}
+
+/// Refuses input that no version can be launched with.
+pub(super) fn check(config: &Resolved, prompt: &str, has_gateway: bool) -> Result<(), LaunchError> {
+    let by_file = config.settings.prompt_delivery != Some(PromptDelivery::Stdin);
+    if !(by_file && prompt.chars().count() > LARGE_PROMPT) {
+        check_prompt(prompt)?;
+    }
+    if !has_gateway {
+        return Ok(());
+    }
+    NAMES.check_bypass(&config.settings.env, &config.settings.args)?;
+    match config.settings_file.as_deref().and_then(bypass::in_text) {
+        None => Ok(()),
+        Some(part) => Err(NAMES.bypass(&format!("`{part}` in the file of `--settings`"))),
     }
 }
 
-/// The slash command that the CLI would run instead of a prompt, in print mode and in the control
-/// protocol. A path such as `/usr/bin/env` is not a command, and `--disable-slash-commands` has no
-/// effect on this.
-fn slash_command(prompt: &str) -> Option<&str> {
-    let command = prompt
-        .strip_prefix('/')?
-        .split(char::is_whitespace)
-        .next()?;
-    let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | ':' | '.');
-    (!command.is_empty() && command.chars().all(is_name)).then_some(command)
+/// Refuses a prompt that the CLI would run as a command. `--disable-slash-commands` has no effect on this.
+fn check_prompt(prompt: &str) -> Result<(), LaunchError> {
+    let Some(command) = slash_command(prompt) else {
+        return Ok(());
+    };
+    let message = format!(
+        "Claude Code would run the prompt as the command `/{command}` and send nothing to the model"
+    );
+    let error = NAMES.invalid(message);
+    Err(error.with_hint("start the prompt with another word"))
 }
 
 fn environment(
     config: &Resolved,
     context: &LaunchContext<'_>,
     transport: Transport,
-) -> Result<BTreeMap<String, String>, LaunchError> {
+) -> BTreeMap<String, String> {
     let mut env = context.env.clone();
     let mut set = |name: &str, value: &str| {
         env.insert(name.to_owned(), value.to_owned());
@@ -324,33 +332,8 @@ fn environment(
     }
     env.extend(config.settings.env.clone());
     if let Some(endpoint) = context.endpoint {
-        NAMES.check_bypass(&config.settings.env, &config.settings.args)?;
-        if let Some(part) = config.settings_file.as_deref().and_then(bypass::in_text) {
-            return Err(NAMES.bypass(&format!("`{part}` in the file of `--settings`")));
-        }
         env.insert(BASE_URL.to_owned(), endpoint.base_url.clone());
         env.insert("ANTHROPIC_API_KEY".to_owned(), endpoint.key.clone());
     }
-    Ok(env)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn slash_commands_are_recognized() {
-        for (prompt, command) in [
-            ("/clear everything", Some("clear")),
-            ("/clear", Some("clear")),
-            ("/my-plugin:review\nnow", Some("my-plugin:review")),
-            ("/usr/bin/env is missing", None),
-            ("/ is the root", None),
-            ("/clear, then go on", None),
-            (" /clear everything", None),
-            ("Fix /clear", None),
-        ] {
-            assert_eq!(slash_command(prompt), command, "{prompt}");
-        }
-    }
+    env
 }

@@ -219,6 +219,24 @@ fn gateway_is_set_by_environment_variables() {
     );
 }
 
+/// Commands are files in the repository, so that an unknown one is not known before the start.
+#[test]
+fn prompt_that_may_be_a_command_is_refused() {
+    for (prompt, is_refused) in [
+        ("/fix everything", true),
+        ("/team:fix", true),
+        ("/usr/bin/env is missing", false),
+        (" /fix everything", false),
+    ] {
+        let start = Start {
+            prompt,
+            ..Start::default()
+        };
+        let launch = start.launch(&GEMINI, json!({"prompt": "x"}));
+        assert_eq!(launch.is_err(), is_refused, "{prompt}");
+    }
+}
+
 #[test]
 fn unsupported_options_are_refused() {
     let config = json!({"prompt": "x", "mcp_config": "a.json", "allowed_tools": ["Read"]});

@@ -133,7 +133,15 @@ impl Agent for ScriptAgent {
         IGNORE_LINES
     }
 
+    fn check(&self, _prompt: &str, has_gateway: bool) -> Result<(), LaunchError> {
+        if has_gateway {
+            NAMES.check_bypass(&self.env, &[])?;
+        }
+        Ok(())
+    }
+
     fn launch(&self, context: &LaunchContext<'_>) -> Result<Launch, LaunchError> {
+        self.check(context.prompt, context.endpoint.is_some())?;
         let task = context.scratch.join("task.md");
         let script = context.script.unwrap_or(&self.path);
         let mut env = context.env.clone();
@@ -144,7 +152,6 @@ impl Agent for ScriptAgent {
         env.insert("PROXY_URL".to_owned(), proxy.unwrap_or_default());
         // Many scripts rely on their CLI to find the proxy.
         if let Some(endpoint) = context.endpoint {
-            NAMES.check_bypass(&self.env, &[])?;
             env.extend(endpoint.env());
         }
         env.extend(self.env.clone());

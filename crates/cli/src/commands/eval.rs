@@ -63,7 +63,7 @@ pub fn eval(args: &EvalArgs) -> Result<Exit, CliError> {
         ui::report(&summary)?;
         ui::print(&text)?;
     }
-    Ok(summary.status.into())
+    Ok(super::run::exit(&summary))
 }
 
 /// The results directory. Only youBencha writes results into the directory that it judges.

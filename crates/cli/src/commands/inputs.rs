@@ -78,8 +78,10 @@ pub(super) fn load_folders(
 }
 
 pub(super) fn settings(host: &Host) -> Result<Settings, CliError> {
-    Settings::load(host.home.as_deref(), &host.cwd, &host.env)
-        .map_err(|error| CliError::Config(vec![error]))
+    let settings = Settings::load(host.home.as_deref(), &host.cwd, &host.env);
+    let mut settings = settings.map_err(|error| CliError::Config(vec![error]))?;
+    settings.relative_to = Personality::current().relative_to;
+    Ok(settings)
 }
 
 /// The suite in the working directory. The name of the program decides which file takes precedence.

@@ -229,10 +229,11 @@ pub(super) fn exit(summary: &RunSummary) -> Exit {
     for failed in &summary.failed_starts {
         ui::error(&CliError::FailedStart(failed.clone()));
     }
-    if summary.failed_starts.is_empty() {
-        summary.status.into()
-    } else {
-        Exit::Usage
+    let is_youbencha = Personality::current().style == Style::YouBencha;
+    match summary.status {
+        _ if !summary.failed_starts.is_empty() => Exit::Usage,
+        TrialStatus::Error if is_youbencha && personality::reached_end(summary) => Exit::Failed,
+        status => status.into(),
     }
 }
 

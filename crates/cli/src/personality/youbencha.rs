@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use camino::Utf8Path;
 use proctor_harness::{evaluate::EVALUATORS, run::RunSummary};
-use proctor_record::record::{LOG_FILE, RESULTS_FILE, TrialStatus};
+use proctor_record::record::{LOG_FILE, RESULTS_FILE, TrialStatus, TrialSummary};
 use proctor_report as report;
 
 /// The files of the built-in judge: for Copilot and for Claude Code.
@@ -116,11 +116,21 @@ pub fn evaluators() -> String {
     text
 }
 
+/// Whether all trials were judged. A verdict that is an error counts, because youBencha skips such
+/// evaluators.
+pub fn reached_end(summary: &RunSummary) -> bool {
+    let reached = |trial: &TrialSummary| match trial.status {
+        TrialStatus::Passed | TrialStatus::Failed => true,
+        TrialStatus::Error => !trial.outcome.is_infrastructure(),
+        TrialStatus::Interrupted => false,
+    };
+    !summary.trials.is_empty() && summary.trials.iter().all(reached)
+}
+
 /// Adds youBencha's files to each trial of a finished run, and returns the text for the end.
 pub fn completed(summary: &RunSummary, program: &str) -> std::io::Result<String> {
     let mut text = String::new();
-    let reached = |status| matches!(status, TrialStatus::Passed | TrialStatus::Failed);
-    if summary.trials.iter().all(|trial| reached(trial.status)) && !summary.trials.is_empty() {
+    if reached_end(summary) {
         text.push_str("Evaluation completed successfully\n");
     }
     for trial in &summary.trials {

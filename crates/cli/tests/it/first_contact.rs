@@ -134,7 +134,13 @@ fn validate_finds_input_that_run_would_refuse() {
     let both = json!({"agent": {"config": {"prompt_file": "x.md"}}});
     let file = json!({"agent": {"config": {"prompt": null, "prompt_file": "missing.md"}}});
     let oracle = json!({"agent": {"type": "oracle"}});
+    let hook = json!([{"name": "script", "config": {"command": "./missing.sh", "args": ["x"]}}]);
     let cases = [
+        (
+            json!({"pre_execution": hook.clone()}),
+            "program not found: ",
+        ),
+        (json!({"post_evaluation": hook}), "program not found: "),
         (
             json!({"agent": {"type": "oracle", "config": {"prompt_file": "x.md"}}}),
             "`prompt` and `prompt_file` cannot be combined",
@@ -156,12 +162,24 @@ fn validate_finds_input_that_run_would_refuse() {
             "has no branch, tag or commit `nosuch`",
         ),
         (
+            json!({"expected_source": "branch", "expected": "nosuch"}),
+            "has no branch, tag or commit `nosuch`",
+        ),
+        (
             json!({"repo": "../folder", "branch": "main"}),
             "is not a git repository, so it has no `main`",
         ),
         (
             json!({"repo": "../folder", "commit": "abcdef1"}),
             "is not a git repository, so it has no `abcdef1`",
+        ),
+        (
+            json!({"agent": {"config": {"prompt": "/clear all"}}}),
+            "would run the prompt as the command `/clear`",
+        ),
+        (
+            json!({"gateway": {}, "agent": {"config": {"env": {"ANTHROPIC_BASE_URL": "x"}}}}),
+            "`env.ANTHROPIC_BASE_URL` would make Claude Code bypass the gateway",
         ),
         (oracle, "the task has no reference solution for the oracle"),
     ];

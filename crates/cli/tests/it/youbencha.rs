@@ -159,6 +159,25 @@ fn only_zero_and_one_are_exit_codes() {
         done.assert_code(1);
         assert!(done.stderr.contains(word), "{args:?}: {done}");
     }
+    // The agent does not start for a reference that does not exist.
+    install_claude(&context, &session(&[]));
+    let missing = json!({"expected_source": "branch", "expected": "missing-branch"});
+    let missing = write_case(&context, &with(&case(), &missing));
+    let done = yb(&context, &["run", "-c", missing.as_str()]);
+    done.assert_code(1);
+    assert!(done.stderr.contains("`missing-branch`"), "{done}");
+    assert!(!done.stdout.contains("outcome"), "{done}");
+    // An evaluator that does not work is skipped, and the evaluation reaches its end.
+    let broken = json!({"evaluators": [{"name": "command", "config": {"command": "nosuchtool"}}]});
+    let broken = write_case(&context, &with(&case(), &broken));
+    let done = yb(&context, &["run", "-c", broken.as_str()]);
+    done.assert_code(0);
+    assert!(
+        done.stdout.contains("Evaluation completed successfully"),
+        "{done}"
+    );
+    assert_eq!(context.results()["summary"]["skipped"], 1);
+    fs_err::remove_file(context.bin().join("claude")).unwrap();
     // Without the agent's program the evaluation does not reach its end.
     yb(
         &context,
@@ -416,19 +435,53 @@ fn existing_work_is_judged_into_the_directory_of_evaluations() {
         Some(context.root().join(".youbencha-eval").as_path())
     );
     context.results();
-    // The working directory is judged without the results of earlier evaluations.
+}
+
+/// As in youBencha, directories and files of results are relative to the working directory.
+#[test]
+fn results_of_a_test_case_elsewhere_are_in_the_working_directory() {
+    let context = yb_context();
+    install_claude(&context, &session(&[]));
+    let file = json!({"type": "json-file", "output_path": "./history.jsonl"});
+    let places = json!({
+        "repo": "../repo",
+        "workspace_dir": "work",
+        "post_evaluation": [{"name": "database", "config": file}],
+    });
+    let case = with(&case(), &places).to_string();
+    let path = write_file(&context, "cases/case.json", &case);
+    yb(&context, &["run", "-c", path.as_str()]).assert_code(0);
+    let history = fs_err::read_to_string(context.root().join("history.jsonl")).unwrap();
+    assert_eq!(history.lines().count(), 1, "{history}");
+    let runs = fs_err::read_dir(context.root().join("work")).unwrap();
+    assert!(runs.count() > 0);
+    assert!(!context.root().join("cases/work").exists());
+}
+
+/// Paths are relative to the working directory, which may be judged with results in it.
+#[test]
+fn working_directory_is_judged_without_results_of_earlier_evaluations() {
+    let context = yb_context();
     let repo = context.repo().path();
-    let path = repo.join("eval.json");
-    let text = eval.to_string().replace("./repo", ".");
-    fs_err::write(&path, text).unwrap();
-    let program = context.bin().join("yb");
-    for _ in 0..2 {
-        let here = context.program(&program, ["eval", "--json", "-c", "eval.json"]);
-        let done = here.current_dir(repo).run();
-        let done: Value = serde_json::from_str(&done.assert_code(0).stdout).unwrap();
-        let record = done["trials"][0]["record"].as_str().unwrap();
-        let record: Value = serde_json::from_slice(&fs_err::read(record).unwrap()).unwrap();
-        assert_eq!(record["diff"]["files_changed"], 1, "{record:#}");
+    let named = json!({"output_dir": ".youbencha-eval", "expected_directory": "."});
+    for more in [json!({}), named] {
+        let eval = json!({
+            "name": "done", "description": "work", "directory": ".", "evaluators": ["git-diff"],
+        });
+        let text = with(&eval, &more).to_string();
+        fs_err::create_dir_all(repo.join("evals")).unwrap();
+        fs_err::write(repo.join("evals/eval.json"), text).unwrap();
+        for _ in 0..2 {
+            let program = context.bin().join("yb");
+            let here = context.program(&program, ["eval", "--json", "-c", "evals/eval.json"]);
+            let done = here.current_dir(repo).run();
+            let done: Value = serde_json::from_str(&done.assert_code(0).stdout).unwrap();
+            let path = Utf8PathBuf::from(done["trials"][0]["record"].as_str().unwrap());
+            assert!(path.starts_with(repo.join(".youbencha-eval")), "{path}");
+            let record: Value = serde_json::from_slice(&fs_err::read(path).unwrap()).unwrap();
+            assert_eq!(record["task"]["repo"], repo.as_str());
+            assert_eq!(record["diff"]["files_changed"], 1, "{record:#}");
+        }
     }
 }
 
@@ -438,9 +491,12 @@ fn hooks_get_the_workspace_and_write_json_lines() {
     install_claude(&context, &session(&[]));
     let script = "mkdir -p ${WORKSPACE_DIR}/config; echo {} > ${WORKSPACE_DIR}/config/auth.json";
     let script = json!({"name": "script", "config": {"command": "sh", "args": ["-c", script]}});
+    let there =
+        json!({"command": "touch", "args": ["there"], "working_dir": "${WORKSPACE_DIR}/config"});
+    let there = json!({"name": "script", "config": there});
     let database = json!({"type": "json-file", "output_path": "history.jsonl"});
     let hooks = json!({
-        "pre_execution": [script],
+        "pre_execution": [script, there],
         "post_evaluation": [{"name": "database", "config": database}],
     });
     let path = write_case(&context, &with(&case(), &hooks));
@@ -454,6 +510,7 @@ fn hooks_get_the_workspace_and_write_json_lines() {
     }
     for run in context.run_dirs() {
         assert!(run.join("src-modified/config/auth.json").is_file(), "{run}");
+        assert!(run.join("src-modified/config/there").is_file(), "{run}");
     }
 }
 

@@ -4,13 +4,14 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_document::{ConfigError, Fault, Node, Span};
-use proctor_record::{fs::named, platform};
+use proctor_record::{fs::named, platform, record};
 use schemars::JsonSchema;
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
     evaluator::{self, EvaluatorAsWritten, EvaluatorSpec, Refused},
     hooks::{self, HookAsWritten},
+    relative_to::RelativeTo,
     repo,
     settings::Settings,
     shared,
@@ -103,9 +104,10 @@ fn read(
     if let Some(problem) = written.base.as_deref().and_then(repo::revision_problem) {
         faults.push(root.fault("base", format!("invalid `base`: {problem}")));
     }
+    let place = |written: &str| context.relative_to.existing(context.folder, written);
     let named = match (directory, &written.directory) {
         (Some(directory), _) => Some((root.span, named::absolute(directory))),
-        (None, Some(written)) => Some((root.span_of("directory"), place(context, written))),
+        (None, Some(written)) => Some((root.span_of("directory"), place(written))),
         (None, None) => {
             let fault = Fault::new(root.span, "no directory to judge");
             faults.push(fault.with_hint("add `directory`, or pass `--dir DIR`"));
@@ -115,14 +117,13 @@ fn read(
     let directory = named.and_then(|named| existing(named, "directory", &mut faults));
     let expected = written.expected_directory.as_ref().and_then(|written| {
         let span = root.span_of("expected_directory");
-        let path = place(context, written);
-        existing((span, path), "expected_directory", &mut faults)
+        existing((span, place(written)), "expected_directory", &mut faults)
     });
-    let output_dir = written
-        .output_dir
-        .map(|dir| named::absolute(&context.folder.join(dir)));
+    let output_dir = written.output_dir;
+    let output_dir = output_dir.map(|dir| context.relative_to.place(context.folder, dir));
     if let (Some(output), Some(judged)) = (&output_dir, &directory)
         && output.starts_with(judged)
+        && !is_left_out(output, context.relative_to)
     {
         let message = "`output_dir` is inside the directory to judge";
         let fault = root.fault("output_dir", message);
@@ -130,7 +131,7 @@ fn read(
             fault.with_hint("choose a directory elsewhere; the judged directory must not change"),
         );
     }
-    let hooks = hooks::read(root, context.folder, &mut faults);
+    let hooks = hooks::read(root, context, &mut faults);
     let evaluators = shared::evaluators(root, context, &mut faults)?;
     match (directory, faults.is_empty()) {
         (Some(directory), true) => Ok(ResolvedEval {
@@ -149,14 +150,11 @@ fn read(
     }
 }
 
-/// The directory beside the file, or else in the working directory, as youBencha has it.
-fn place(context: &evaluator::EvaluatorContext<'_>, written: &str) -> Utf8PathBuf {
-    let beside = context.folder.join(written);
-    let here = named::absolute(Utf8Path::new(written));
-    if !beside.is_dir() && here.is_dir() {
-        return here;
-    }
-    beside
+/// Whether results in `output` are not part of the directory around them. Only youBencha writes them
+/// into the directory that it judges.
+fn is_left_out(output: &Utf8Path, relative_to: RelativeTo) -> bool {
+    let name = output.file_name().unwrap_or_default();
+    relative_to == RelativeTo::WorkingDirectory && record::RUN_DIRS.contains(&name)
 }
 
 /// The canonical path of a directory that must exist.

@@ -8,7 +8,7 @@ use proctor_record::fs::named;
 use schemars::JsonSchema;
 use serde::{Deserialize, de::IgnoredAny};
 
-use super::{interpolate::Variables, source::Source};
+use super::{interpolate::Variables, relative_to::RelativeTo, source::Source};
 
 /// One entry of `evaluators`.
 #[derive(Clone, Debug, PartialEq)]
@@ -94,6 +94,8 @@ pub(super) struct EvaluatorContext<'a> {
     pub(super) folder: &'a Utf8Path,
     /// The variables for definition files.
     pub(super) variables: &'a Variables<'a>,
+    /// Where relative paths of directories and hooks begin.
+    pub(super) relative_to: RelativeTo,
 }
 
 /// Faults of the entries.

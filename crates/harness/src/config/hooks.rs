@@ -5,9 +5,11 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_document::{Fault, Node, Value, unknown_name};
 use proctor_gateway::Client;
-use proctor_record::fs::named;
+use proctor_record::platform;
 use schemars::JsonSchema;
 use serde::Deserialize;
+
+use super::evaluator::EvaluatorContext;
 
 const METHODS: [&str; 3] = ["POST", "PUT", "PATCH"];
 
@@ -164,14 +166,14 @@ fn yes() -> bool {
 }
 
 /// Reads both lists. Adds faults to `faults`.
-pub(super) fn read(root: &Node, folder: &Utf8Path, faults: &mut Vec<Fault>) -> Hooks {
+pub(super) fn read(root: &Node, context: &EvaluatorContext<'_>, faults: &mut Vec<Fault>) -> Hooks {
     let mut list = |key: &str, kinds: &[&str]| -> Vec<Hook> {
         let items = match root.get(key).map(|node| &node.value) {
             Some(Value::List(items)) => items.as_slice(),
             // Reading the whole file reports a list that is missing or has a wrong type.
             _ => return Vec::new(),
         };
-        let read = items.iter().map(|item| hook(item, kinds, folder));
+        let read = items.iter().map(|item| hook(item, kinds, context));
         read.filter_map(|read| read.map_err(|fault| faults.push(fault)).ok())
             .collect()
     };
@@ -181,13 +183,13 @@ pub(super) fn read(root: &Node, folder: &Utf8Path, faults: &mut Vec<Fault>) -> H
     }
 }
 
-fn hook(item: &Node, kinds: &[&str], folder: &Utf8Path) -> Result<Hook, Fault> {
+fn hook(item: &Node, kinds: &[&str], context: &EvaluatorContext<'_>) -> Result<Hook, Fault> {
     let written: HookAsWritten = item.read()?;
     let (name, config) = (written.name.as_str(), &written.config);
     match (kinds.contains(&name), name) {
-        (true, "script") => script(config, folder).map(Hook::Script),
+        (true, "script") => script(config, context).map(Hook::Script),
         (true, "webhook") => webhook(config).map(Hook::Webhook),
-        (true, "database") => database(config, folder).map(Hook::Database),
+        (true, "database") => database(config, context).map(Hook::Database),
         _ => Err(unknown_name(item.span_of("name"), "hook", name, kinds)),
     }
 }
@@ -199,20 +201,41 @@ fn check_timeout(config: &Node, timeout_ms: u64) -> Result<(), Fault> {
     }
 }
 
-fn script(config: &Node, folder: &Utf8Path) -> Result<ScriptHook, Fault> {
+fn script(config: &Node, context: &EvaluatorContext<'_>) -> Result<ScriptHook, Fault> {
     let mut hook: ScriptHook = config.read()?;
     if hook.command.trim().is_empty() {
         return Err(config.fault("command", "`command` is empty"));
     }
     check_timeout(config, hook.timeout_ms)?;
+    let relative_to = context.relative_to;
     // A program beside the test case. A shell command line stays unchanged.
     if hook.args.is_some() && hook.command.starts_with("./") {
-        hook.command = named::absolute(&folder.join(&hook.command)).into_string();
+        let program = relative_to.existing(context.folder, &hook.command);
+        check_program(&program, config)?;
+        hook.command = program.into_string();
     }
-    hook.working_dir = hook
-        .working_dir
-        .map(|dir| named::absolute(&folder.join(dir)));
+    let working_dir = hook.working_dir;
+    hook.working_dir = working_dir.map(|dir| {
+        if dir.as_str().starts_with("${") {
+            // A directory of the trial.
+            return dir;
+        }
+        relative_to.place(context.folder, dir)
+    });
     Ok(hook)
+}
+
+/// Checks the program of a hook before any trial starts.
+fn check_program(program: &Utf8Path, config: &Node) -> Result<(), Fault> {
+    if !program.is_file() {
+        let fault = config.fault("command", format!("program not found: {program}"));
+        return Err(fault.with_hint("`./` is the directory of the file that names it"));
+    }
+    if !platform::is_executable(program.as_std_path()) {
+        let fault = config.fault("command", format!("{program} is not executable"));
+        return Err(fault.with_hint(format!("make it executable: chmod +x {program}")));
+    }
+    Ok(())
 }
 
 fn webhook(config: &Node) -> Result<WebhookHook, Fault> {
@@ -232,11 +255,12 @@ fn webhook(config: &Node) -> Result<WebhookHook, Fault> {
     Ok(hook)
 }
 
-fn database(config: &Node, folder: &Utf8Path) -> Result<DatabaseHook, Fault> {
+fn database(config: &Node, context: &EvaluatorContext<'_>) -> Result<DatabaseHook, Fault> {
     let mut hook: DatabaseHook = config.read()?;
     if hook.output_path.as_str().is_empty() {
         return Err(config.fault("output_path", "`output_path` is empty"));
     }
-    hook.output_path = named::absolute(&folder.join(&hook.output_path));
+    let relative_to = context.relative_to;
+    hook.output_path = relative_to.place(context.folder, &hook.output_path);
     Ok(hook)
 }

@@ -14,6 +14,7 @@ use super::{
     gateway,
     interpolate::{self, Variables},
     keep_workspace::{KeepWorkspace, word_or_flag},
+    relative_to::RelativeTo,
     source::Source,
 };
 
@@ -50,6 +51,8 @@ pub struct Settings {
     pub keep_workspace: Option<KeepWorkspace>,
     /// Prices that override the built-in ones; the working directory's override those of HOME.
     pub prices: Vec<Price>,
+    /// Where relative paths of directories and hooks begin. The name of the program decides it.
+    pub relative_to: RelativeTo,
 }
 
 /// How much is shown of a run's progress.
@@ -80,6 +83,7 @@ impl std::fmt::Debug for Settings {
             .field("order", &self.order)
             .field("keep_workspace", &self.keep_workspace)
             .field("prices", &self.prices)
+            .field("relative_to", &self.relative_to)
             .finish()
     }
 }
@@ -216,6 +220,7 @@ fn read(
         order: agent.order.unwrap_or_default(),
         keep_workspace: written.keep_workspace,
         prices,
+        relative_to: RelativeTo::default(),
     })
 }
 

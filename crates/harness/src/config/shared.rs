@@ -32,6 +32,7 @@ pub(super) fn open<T>(
         source: &source,
         folder: &folder,
         variables: &variables,
+        relative_to: settings.relative_to,
     };
     read(&root, &context).map_err(|refused| match refused {
         Refused::Here(faults) => source.error(faults),

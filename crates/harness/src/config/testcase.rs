@@ -241,7 +241,7 @@ fn read_parts(root: &Node, context: &evaluator::EvaluatorContext<'_>) -> Result<
             None
         }
     };
-    let hooks = hooks::read(root, context.folder, &mut faults);
+    let hooks = hooks::read(root, context, &mut faults);
     let evaluators = shared::evaluators(root, context, &mut faults)?;
     let gateway = root
         .get("gateway")
@@ -287,9 +287,8 @@ fn resolve(
     let written = parts.written;
     let timeout = written.timeout.or(settings.timeout_ms);
     let output = written.output.unwrap_or_default();
-    let own_dir = written
-        .workspace_dir
-        .map(|dir| named::absolute(&folder.join(dir)));
+    let own_dir = written.workspace_dir;
+    let own_dir = own_dir.map(|dir| settings.relative_to.place(&folder, dir));
     ResolvedCase {
         name: written.name,
         description: written.description,

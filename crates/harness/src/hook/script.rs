@@ -26,7 +26,8 @@ impl ScriptHook {
         };
         let below = Utf8PathBuf::from(format!("hooks/{phase}-{number}"));
         let logs = context.artifacts.join(&below);
-        let cwd = self.working_dir.as_deref().unwrap_or(context.cwd);
+        let own_dir = self.working_dir.as_ref();
+        let own_dir = own_dir.map(|dir| Utf8PathBuf::from(filled(dir.as_str(), context)));
         let mut env = context.host.clean_env(context.home);
         env.extend(self.env.clone());
         let reported = context.variables.iter();
@@ -34,7 +35,7 @@ impl ScriptHook {
         let command = ShellCommand {
             argv: &self.argv(context),
             env,
-            cwd,
+            cwd: own_dir.as_deref().unwrap_or(context.cwd),
             timeout: Some(Duration::from_millis(self.timeout_ms)),
             logs: logs.clone(),
         };
@@ -79,15 +80,17 @@ impl ScriptHook {
         let Some(args) = &self.args else {
             return shell::line(&self.command);
         };
-        let filled = |word: &String| {
-            let variables = context.variables.iter();
-            variables.fold(word.clone(), |word, (name, value)| {
-                word.replace(&format!("${{{name}}}"), value)
-            })
-        };
         std::iter::once(&self.command)
             .chain(args)
-            .map(filled)
+            .map(|word| filled(word, context))
             .collect()
     }
+}
+
+/// The text with the values of the trial's variables.
+fn filled(text: &str, context: &HookContext<'_>) -> String {
+    let variables = context.variables.iter();
+    variables.fold(text.to_owned(), |text, (name, value)| {
+        text.replace(&format!("${{{name}}}"), value)
+    })
 }

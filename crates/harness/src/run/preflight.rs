@@ -7,11 +7,14 @@ use proctor_agents::agent::{PromptFileError, PromptSource};
 use proctor_sandbox::{SandboxKind, host::Host};
 
 use crate::{
-    config::{Execution, FileSource, Repo},
+    config::{Execution, FileSource, Reference, Repo},
     plan::TrialPlan,
     task::{Files, Task},
     trial::TrialError,
-    workspace::{Checkout, source::Source},
+    workspace::{
+        Checkout,
+        source::{Source, SourceError},
+    },
 };
 
 /// The result of a check.
@@ -41,6 +44,7 @@ impl Preflight {
                     problem: proctor_agents::no_reference(),
                 });
             }
+            found.check_launch(plan, execution);
             let Files::Repo(checkout) = &task.files else {
                 continue;
             };
@@ -73,6 +77,22 @@ impl Preflight {
         if plan.task.environment().is_none() && named.is_none() {
             self.add(TrialError::NoImage {
                 config_file: plan.task.config_file().to_owned(),
+            });
+        }
+    }
+
+    /// Finds a prompt that the agent would run as a command, and settings that bypass the gateway.
+    fn check_launch(&mut self, plan: &TrialPlan, execution: &Execution) {
+        let has_gateway = plan.gateway.is_some() || execution.gateway.is_some();
+        let prompt = match plan.agent.prompt() {
+            Some(PromptSource::Text(text)) => plan.treatment.prompt.apply(text),
+            // The workspace has it.
+            Some(PromptSource::WorkspaceFile(_)) | None => String::new(),
+        };
+        if let Err(problem) = plan.agent.check(&prompt, has_gateway) {
+            self.add(TrialError::Launch {
+                config_file: plan.task.config_file().to_owned(),
+                problem,
             });
         }
     }
@@ -147,7 +167,7 @@ fn prompt_in_workspace(plan: &TrialPlan) -> Option<&Utf8Path> {
     }
 }
 
-/// Checks the revision of a local repository, and that it has the prompt file.
+/// Checks the revisions of a local repository, and that it has the prompt file.
 async fn check_files(
     task: &Task,
     checkout: &Checkout,
@@ -159,7 +179,14 @@ async fn check_files(
         return Ok(());
     }
     let (revision, history) = (checkout.revision(), checkout.history);
-    let source = Source::open(&checkout.repo, revision, history, host, &host.temp).await;
+    let opened = async {
+        let source = Source::open(&checkout.repo, revision, history, host, &host.temp).await?;
+        if let Some(Reference::Branch(branch)) = &task.reference {
+            source.tree_of(branch).await?;
+        }
+        Ok(source)
+    };
+    let source: Result<Source, SourceError> = opened.await;
     let source = match source {
         Ok(source) => source,
         Err(problem) if problem.is_usage() => {

@@ -39,12 +39,6 @@ use crate::{
 /// Event callback. The first argument is the trial's index in the plan, 0 for events of the run.
 pub type RunListener<'a> = dyn Fn(usize, &Event) + Send + Sync + 'a;
 
-/// Folders that hold runs and nothing else.
-const OWN_DIRS: [&str; 3] = [
-    record::PROJECT_DIR,
-    ".youbencha-workspace",
-    ".youbencha-eval",
-];
 /// Excludes the results directory from the repository around it.
 const IGNORE_FILE: &str = ".gitignore";
 
@@ -211,7 +205,7 @@ impl Runner<'_> {
         fs::create_dir_all(self.results_dir).map_err(failed)?;
         let file = self.results_dir.join(IGNORE_FILE);
         let name = self.results_dir.file_name().unwrap_or_default();
-        if OWN_DIRS.contains(&name) && !file.exists() {
+        if record::RUN_DIRS.contains(&name) && !file.exists() {
             fs::write(&file, "*\n").map_err(failed)?;
         }
         Ok(())

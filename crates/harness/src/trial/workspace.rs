@@ -48,6 +48,11 @@ impl Trial<'_> {
                 let start = self.plan.treatment.start(checkout);
                 let (made, container, note) = self.check_out(&start, container, &path).await?;
                 self.record.notes.extend(note);
+                if let Some(Reference::Branch(branch)) = &task.reference {
+                    // A wrong name is found before the agent costs anything.
+                    let found = made.tree_of(branch).await;
+                    found.map_err(|error| self.not_made(error))?;
+                }
                 if let Some(container) = container {
                     *exec_env = self.enter(container);
                     let own = [trial_dir.home.as_path(), &trial_dir.scratch, &path];

@@ -24,7 +24,10 @@ use super::{
     commits::{Commits, Wanted, wanted},
     make_git_dir,
 };
-use crate::{config::History, workspace::source::Source};
+use crate::{
+    config::History,
+    workspace::source::{Source, SourceError},
+};
 
 /// One commit without history or remotes, or a folder.
 #[derive(Debug)]
@@ -32,6 +35,8 @@ pub struct Base {
     pub(super) source: Source,
     /// The packed commit of the source; a folder becomes a commit only in the workspace.
     pub(super) packed: Option<Packed>,
+    /// The trees of other revisions, by name.
+    trees: tokio::sync::Mutex<BTreeMap<String, String>>,
 }
 
 /// A commit in its own git directory.
@@ -81,7 +86,22 @@ impl Base {
                 })
             }
         };
-        Ok(Base { source, packed })
+        Ok(Base {
+            source,
+            packed,
+            trees: tokio::sync::Mutex::default(),
+        })
+    }
+
+    /// The tree of another branch, tag or commit of the source, which is looked up once.
+    pub(super) async fn tree_of(&self, revision: &str) -> Result<String, SourceError> {
+        let mut trees = self.trees.lock().await;
+        if let Some(tree) = trees.get(revision) {
+            return Ok(tree.clone());
+        }
+        let tree = self.source.tree_of(revision).await?;
+        trees.insert(revision.to_owned(), tree.clone());
+        Ok(tree)
     }
 }
 

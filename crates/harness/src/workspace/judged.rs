@@ -76,7 +76,7 @@ impl Workspace {
         revision: &str,
         to: &Utf8Path,
     ) -> Result<Vec<String>, WorkspaceError> {
-        let tree = self.base.source.tree_of(revision).await?;
+        let tree = self.base.tree_of(revision).await?;
         let Source::Git {
             git: from,
             tree: source_tree,

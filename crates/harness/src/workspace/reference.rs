@@ -12,7 +12,7 @@ impl Workspace {
         let git = &self.git;
         match reference {
             Reference::Branch(branch) => {
-                let tree = self.base.source.tree_of(branch).await?;
+                let tree = self.base.tree_of(branch).await?;
                 if let Source::Git { git: from, .. } = &self.base.source {
                     git.copy_tree_from(from, &tree).await?;
                 }

@@ -151,8 +151,8 @@ impl Workspace {
             (None, source) => {
                 if let Source::Folder { path: folder } = source {
                     // Runs may be stored in the folder itself.
-                    let runs = folder.join(record::PROJECT_DIR);
-                    let keep = |path: &std::path::Path| path != runs.as_std_path();
+                    let runs = record::RUN_DIRS.map(|name| folder.join(name));
+                    let keep = |path: &std::path::Path| !runs.iter().any(|runs| path == runs);
                     dir::copy_where(folder.as_std_path(), path.as_std_path(), &keep)?;
                 }
                 git.run(["add", "--all", "--force"]).await?;
@@ -401,7 +401,7 @@ impl Workspace {
 
     /// The tree of another commit of the source.
     pub async fn tree_of(&self, commit: &str) -> Result<String, WorkspaceError> {
-        Ok(self.base.source.tree_of(commit).await?)
+        Ok(self.base.tree_of(commit).await?)
     }
 
     /// The changed files between another commit of the source and the agent's work.
@@ -411,7 +411,7 @@ impl Workspace {
         tree: &str,
     ) -> Result<Vec<FileChange>, WorkspaceError> {
         let git = &self.git;
-        let tree_of_commit = self.base.source.tree_of(commit).await?;
+        let tree_of_commit = self.base.tree_of(commit).await?;
         if let Source::Git { git: from, .. } = &self.base.source {
             git.copy_tree_from(from, &tree_of_commit).await?;
         }

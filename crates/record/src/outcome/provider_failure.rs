@@ -60,6 +60,7 @@ const BAD_CREDENTIALS: &[&str] = &[
 const RATE_LIMIT: &[&str] = &[
     "rate limit",
     "rate_limit",
+    "rate-limit",
     "ratelimit",
     "too many requests",
     "'ve hit your",
@@ -277,6 +278,10 @@ mod tests {
             (None, "rate_limit"),
             (None, "API Error: Request rejected (429) · Slow down"),
             (None, "litellm.RateLimitError"),
+            (
+                None,
+                "Sorry, you have been rate-limited. Please wait 2 minutes before trying again",
+            ),
             (None, "You've hit your limit · resets 9pm (UTC)"),
             (None, "You’ve hit your usage limit. Try again at 3:05 PM."),
             (None, "Claude AI usage limit reached|1763413200"),

@@ -5,9 +5,23 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp, Zoned, civil::Date, civil::Time, tz::TimeZone};
 
 /// Words before a time.
-const BEFORE_TIME: &[&str] = &["resets at ", "resets ", "limit reached|", "try again at "];
+const BEFORE_TIME: &[&str] = &[
+    "resets at ",
+    "resets ",
+    "reset at ",
+    "reset on ",
+    "limit reached|",
+    "try again at ",
+];
 /// Words before a duration.
-const BEFORE_DURATION: &[&str] = &["try again in ", "retry in ", "resets in ", "reset after "];
+const BEFORE_DURATION: &[&str] = &[
+    "try again in ",
+    "retry in ",
+    "resets in ",
+    "reset in ",
+    "reset after ",
+    "please wait ",
+];
 const MONTHS: [&str; 12] = [
     "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
 ];
@@ -231,6 +245,11 @@ mod tests {
             ("resets 12pm (UTC)", "2025-11-18T12:00:00Z"),
             ("Try again at 9:05 PM.", "2025-11-17T21:05:00Z"),
             ("resets 21:30", "2025-11-17T21:30:00Z"),
+            (
+                "Claude usage limit reached. Your limit will reset at 9pm.",
+                "2025-11-17T21:00:00Z",
+            ),
+            ("Limits will reset at 9:30 PM. View", "2025-11-17T21:30:00Z"),
         ];
         check("UTC", &rows);
     }
@@ -246,6 +265,12 @@ mod tests {
             ("resets 9pm (UTC)", "2025-11-17T21:00:00Z"),
             ("resets 9pm (America/New_York)", "2025-11-18T02:00:00Z"),
             ("resets 3:15am (Asia/Kolkata)", "2025-11-17T21:45:00Z"),
+            (
+                "Your limit will reset at 12:50am (America/Los_Angeles).",
+                "2025-11-18T08:50:00Z",
+            ),
+            ("resets 3am (Asia/Calcutta)", "2025-11-17T21:30:00Z"),
+            ("resets 3am (Etc/GMT+5)", "2025-11-18T08:00:00Z"),
             ("resets 9pm (Mars/Olympus)", "unknown"),
         ];
         check("Europe/Berlin", &rows);
@@ -262,6 +287,10 @@ mod tests {
             (
                 "try again at Nov 18th, 2025 3:05 PM.",
                 "2025-11-18T15:05:00Z",
+            ),
+            (
+                "Please wait for your limit to reset on November 18, 2025 at 2:00 AM or switch",
+                "2025-11-18T02:00:00Z",
             ),
             ("resets Nov 21, 3am", "too far"),
             ("resets Jan 2, 3am", "too far"),
@@ -286,6 +315,12 @@ mod tests {
             ),
             ("try again in 2 hours 10 minutes", "2025-11-17T22:10:00Z"),
             ("Try again in 3 days 2 hours", "too far"),
+            ("Please try again in 51 hours.", "too far"),
+            (
+                "Please wait 2 minutes before trying again",
+                "2025-11-17T20:02:00Z",
+            ),
+            ("your limit will reset in 1 hour.", "2025-11-17T21:00:00Z"),
         ];
         check("UTC", &rows);
     }
@@ -305,6 +340,7 @@ mod tests {
             ),
             ("rate limit", "none"),
             ("Try again later", "none"),
+            ("Please wait a moment", "none"),
         ];
         check("UTC", &rows);
     }

@@ -31,7 +31,7 @@ mod verdict;
 use self::run_dir::json;
 pub use self::run_dir::{
     COLLECTED_DIR, INSTALL_PATCH_FILE, LOG_FILE, META_FILE, PATCH_FILE, PROJECT_DIR, RECORD_FILE,
-    RESULTS_FILE, RunDir, StoreError, run_folder, trial_path, write_json, write_part,
+    RESULTS_FILE, RUN_DIRS, RunDir, StoreError, run_folder, trial_path, write_json, write_part,
 };
 pub use dir_handle::DirHandle;
 pub use event::{EVENTS_FILE, Ended, Entry, Event, LONGEST_TEXT, Listener, Passage, Phase};

@@ -38,6 +38,9 @@ pub const PATCH_FILE: &str = "git-diff.patch";
 /// The directory of a project's runs.
 pub const PROJECT_DIR: &str = ".proctor";
 
+/// Directories that hold runs and nothing else: a project's, and the two of youBencha.
+pub const RUN_DIRS: [&str; 3] = [PROJECT_DIR, ".youbencha-workspace", ".youbencha-eval"];
+
 /// A run's directory could not be written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write to {path}")]
