@@ -195,6 +195,7 @@ fn forbidden_model_is_refused_in_every_form() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn server_tools_are_refused_without_network() {
     let closed = RequestPolicy {
         server_tools: ServerTools::Refuse,

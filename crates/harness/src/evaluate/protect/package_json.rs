@@ -179,7 +179,8 @@ pub(super) fn runner_sections(text: &str) -> String {
     let object = Object::read(text.as_bytes()).unwrap_or_default();
     let keys = decisive_keys(&object, &Object::default());
     let sections = keys.iter().filter_map(|key| object.get(key));
-    sections.map(|section| format!("{section}\n")).collect()
+    let sections: Vec<String> = sections.map(ToString::to_string).collect();
+    sections.join("\n")
 }
 
 /// The scripts, in their order.

@@ -76,9 +76,9 @@ fn targets(text: &str) -> Vec<Recipe> {
     for line in text.replace("\\\n", " ").lines() {
         if let Some(recipe) = line.strip_prefix('\t') {
             let line = recipe.trim_start_matches(['@', '-', '+', ' ']);
-            let last = all.last_mut();
-            last.into_iter()
-                .for_each(|it| it.lines.push(line.to_owned()));
+            if let Some(last) = all.last_mut() {
+                last.lines.push(line.to_owned());
+            }
         } else if let Some((names, needs)) = line.split_once(':')
             && !line.starts_with(['#', '.', ' '])
             && !needs.starts_with('=')

@@ -12,6 +12,7 @@ fn changed(path: &str) -> ChangedFile {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn test_files_come_from_the_task_and_code_from_the_agent() {
     let protect = Protect::tests();
     let facts = Circumstances::default();
