@@ -97,6 +97,8 @@ enum LineKind {
     Heading(usize),
     /// A list item, with the indentation of its marker and of its text.
     Item(usize, usize),
+    /// A line across the page, with its indentation.
+    Rule(usize),
     /// Any other text, with its indentation.
     Text(usize),
 }
@@ -152,7 +154,7 @@ fn lines(text: &str) -> Vec<Line<'_>> {
         let is_lone = !matches!(kinds.iter().rev().nth(1), Some(LineKind::Text(_)));
         if let Some(title @ LineKind::Text(0..=3)) = kinds.last_mut()
             && is_lone
-            && matches!(kind, LineKind::Text(0..=3))
+            && matches!(kind, LineKind::Text(0..=3) | LineKind::Rule(0..=3))
             && let Some(level) = underline(text)
         {
             *title = LineKind::Heading(level);
@@ -237,17 +239,22 @@ fn kind_of(line: &str, indent: usize) -> LineKind {
         return LineKind::Heading(hashes);
     }
     match marker(text) {
+        _ if is_rule(text) => LineKind::Rule(indent),
         Some(width) => LineKind::Item(indent, indent + width),
         None => LineKind::Text(indent),
     }
 }
 
-/// The width of the marker of a list item with the space after it.
-fn marker(text: &str) -> Option<usize> {
-    let is_rule = ['-', '*', '_'].into_iter().any(|mark| {
+/// Whether a line is a line across the page, such as `---` or `* * *`.
+fn is_rule(text: &str) -> bool {
+    ['-', '*', '_'].into_iter().any(|mark| {
         let marks = text.chars().filter(|it| *it == mark).count();
         marks >= 3 && text.chars().all(|it| it == mark || it.is_whitespace())
-    });
+    })
+}
+
+/// The width of the marker of a list item with the space after it.
+fn marker(text: &str) -> Option<usize> {
     let digits = text.chars().take_while(char::is_ascii_digit).count();
     let mark = text[digits..].chars().next()?;
     let is_mark = match digits {
@@ -257,7 +264,7 @@ fn marker(text: &str) -> Option<usize> {
     };
     let rest = &text[digits + mark.len_utf8()..];
     let is_apart = rest.chars().next().is_none_or(char::is_whitespace);
-    (is_mark && is_apart && !is_rule).then_some(digits + 2)
+    (is_mark && is_apart).then_some(digits + 2)
 }
 
 /// The level of the heading that a line underlines.
@@ -317,7 +324,11 @@ fn items(lines: &[Line]) -> Vec<Option<usize>> {
                 next += 1;
                 Some((next - 1, content))
             }
-            LineKind::Text(indent) | LineKind::Opaque(indent) if continues(indent) => open,
+            LineKind::Text(indent) | LineKind::Opaque(indent) | LineKind::Rule(indent)
+                if continues(indent) =>
+            {
+                open
+            }
             // A paragraph continues without indentation.
             LineKind::Text(_) if blanks == 0 => open,
             _ => None,
@@ -339,26 +350,21 @@ mod tests {
 
     use super::*;
 
-    /// The parts of a text, as the lines that are gone without each of them.
-    fn removed(text: &str, unit: MarkdownUnit) -> Vec<(String, String)> {
+    /// The parts of a text with their names and texts.
+    fn parts(text: &str, unit: MarkdownUnit) -> Vec<(String, String)> {
         let split = SplitText::new(text, unit);
-        let all = split.names().len();
-        assert_eq!(split.with(&vec![true; all]), text);
-        let without = |missing: usize| {
-            let has: Vec<bool> = (0..all).map(|part| part != missing).collect();
-            let rest = split.with(&has);
-            let mut kept = rest.split_inclusive('\n').peekable();
-            let gone = text
-                .split_inclusive('\n')
-                .filter(|line| kept.next_if_eq(line).is_none());
-            (split.names()[missing].clone(), gone.collect())
+        let names = split.names().iter().enumerate();
+        let part = |(number, name): (usize, &String)| {
+            let own = split.pieces.iter().filter(|it| it.part == Some(number));
+            let own: String = own.map(|it| it.text.as_str()).collect();
+            (name.clone(), own)
         };
-        (0..all).map(without).collect()
+        names.map(part).collect()
     }
 
     #[track_caller]
     fn check(text: &str, unit: MarkdownUnit, expected: &[(&str, &str)]) {
-        let found = removed(text, unit);
+        let found = parts(text, unit);
         let found: Vec<(&str, &str)> = found
             .iter()
             .map(|it| (it.0.as_str(), it.1.as_str()))

@@ -20,7 +20,7 @@ pub struct ModelArgs {
     /// How to handle calls that were not recorded
     #[arg(long, value_enum, value_name = "HOW", requires = "replay_models")]
     pub on_miss: Option<MissArg>,
-    /// Budget for all trials together, in US dollars; an experiment starts no trial after it
+    /// Budget for all trials together, in US dollars
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub max_cost: Option<Usd>,
     /// Price file that overrides all other prices; see `proctor prices`

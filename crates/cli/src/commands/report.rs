@@ -3,9 +3,12 @@
 use std::io::{self, BufWriter, Write};
 
 use camino::Utf8Path;
-use proctor_harness::run::experiment::NoResult;
-use proctor_report::{self as report, Basis, Report, Trials, experiment, stats::Seed};
-use serde_json::json;
+use proctor_report::{
+    self as report, Basis, Report, Trials,
+    experiment::{self, ExperimentResult},
+    stats::Seed,
+};
+use serde::Serialize;
 
 use crate::{
     args::{BasisArgs, ReportArgs, ReportFormat},
@@ -107,26 +110,40 @@ fn write_report(
     output: Option<&Utf8Path>,
 ) -> Result<(), CliError> {
     let figures = || Report::new(trials, basis);
-    let answers = || experiment::results_of(trials).transpose();
     let text = match format {
-        ReportFormat::Table => {
-            let answers = answers().map_err(NoResult::Experiment)?.unwrap_or_default();
-            let texts = answers.iter().map(|it| format!("{}\n", it.text()));
-            texts.collect::<String>() + &report::text(&figures())
-        }
+        ReportFormat::Table => answer(trials) + &report::text(&figures()),
         ReportFormat::Markdown => report::markdown(&figures()),
-        ReportFormat::Json => {
-            let mut figures = serde_json::to_value(figures()).map_err(io::Error::from)?;
-            if let Some(answers) = answers().map_err(NoResult::Experiment)? {
-                figures["experiment"] = json!(answers);
-            }
-            pretty(&figures)?
-        }
+        ReportFormat::Json => pretty(&AnsweredReport {
+            report: figures(),
+            // The notes of the report name definitions that keep an experiment from being analysed.
+            experiment: experiment::results_of(trials).and_then(Result::ok),
+        })?,
         ReportFormat::Junit => report::junit(trials),
         ReportFormat::Csv => report::csv(trials),
         ReportFormat::Html => return Ok(write_page(&figures(), trials, output)?),
     };
     Ok(write_text(output, &text)?)
+}
+
+/// The answers of the run's experiment, or why there are none; empty without an experiment.
+fn answer(trials: &Trials) -> String {
+    match experiment::results_of(trials) {
+        None => String::new(),
+        Some(Err(error)) => format!("cannot be decided: {error}\n\n"),
+        Some(Ok(results)) => {
+            let texts = results.iter().map(|it| format!("{}\n", it.text()));
+            texts.collect()
+        }
+    }
+}
+
+/// A report with the answers of its run's experiment.
+#[derive(Serialize)]
+struct AnsweredReport {
+    #[serde(flatten)]
+    report: Report,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    experiment: Option<Vec<ExperimentResult>>,
 }
 
 /// Indented JSON.

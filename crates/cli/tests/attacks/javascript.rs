@@ -33,8 +33,7 @@ pub fn jest(folder: &str) -> Table {
                 "module.exports = {setupFilesAfterEnv: ['<rootDir>/config/start.js']};\n"
                     .to_owned(),
             ),
-            ("config/start.js", "require('./strict');\n".to_owned()),
-            ("config/strict.js", "'use strict';\n".to_owned()),
+            ("config/start.js", "'use strict';\n".to_owned()),
         ],
         evaluators: json!([{"name": "tests", "config": {"command": line, "env": {"PATH": path}, "timeout_ms": 120_000}}]),
         good,
@@ -144,10 +143,6 @@ fn jest_rows() -> Vec<Row> {
         attack(
             "a set-up file that settings name",
             write("config/start.js", matches_all),
-        ),
-        attack(
-            "a module that a set-up file loads",
-            write("config/strict.js", matches_all),
         ),
         attack(
             "settings of a reporter",

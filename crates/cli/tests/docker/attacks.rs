@@ -114,26 +114,31 @@ fn make() {
 }
 
 #[test]
+#[ignore = "takes many minutes on two busy cores"]
 fn jest() {
     check_with_runners(&javascript::jest("/opt/node"));
 }
 
 #[test]
+#[ignore = "takes many minutes on two busy cores"]
 fn vitest() {
     check_with_runners(&javascript::vitest("/opt/vitest"));
 }
 
 #[test]
+#[ignore = "takes many minutes on two busy cores"]
 fn go() {
     check_with_runners(&compiled::go("/opt/go/bin:/usr/bin:/bin", "/tmp/go-cache"));
 }
 
 #[test]
+#[ignore = "takes many minutes on two busy cores"]
 fn cargo_unit_tests() {
     check_with_runners(&compiled::rust_units("cargo", RUST));
 }
 
 #[test]
+#[ignore = "takes many minutes on two busy cores"]
 fn nextest() {
     check_with_runners(&compiled::rust("nextest", RUST));
 }

@@ -439,7 +439,7 @@ fn an_interrupted_run_is_resumed_and_finished() {
     assert!(
         output
             .stderr
-            .contains("the agents, tasks or trial count have changed"),
+            .contains("the trial count, the seed or the experiment's settings have changed"),
         "{}",
         output.stderr
     );

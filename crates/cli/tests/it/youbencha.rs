@@ -462,24 +462,24 @@ fn results_of_a_test_case_elsewhere_are_in_the_working_directory() {
 #[test]
 fn working_directory_is_judged_without_results_of_earlier_evaluations() {
     let context = yb_context();
-    let repo = context.repo().path();
+    let plain = context.root().join("plain");
     let named = json!({"output_dir": ".youbencha-eval", "expected_directory": "."});
-    for more in [json!({}), named] {
-        let eval = json!({
-            "name": "done", "description": "work", "directory": ".", "evaluators": ["git-diff"],
-        });
-        let text = with(&eval, &more).to_string();
-        fs_err::create_dir_all(repo.join("evals")).unwrap();
-        fs_err::write(repo.join("evals/eval.json"), text).unwrap();
-        for _ in 0..2 {
-            let program = context.bin().join("yb");
+    let eval = json!({
+        "name": "done", "description": "work", "directory": ".", "evaluators": ["git-diff"],
+    });
+    let program = context.bin().join("yb");
+    for folder in [context.repo().path(), plain.as_path()] {
+        fs_err::create_dir_all(folder.join("evals")).unwrap();
+        for more in [&json!({}), &json!({}), &named, &named] {
+            let text = with(&eval, more).to_string();
+            fs_err::write(folder.join("evals/eval.json"), text).unwrap();
             let here = context.program(&program, ["eval", "--json", "-c", "evals/eval.json"]);
-            let done = here.current_dir(repo).run();
+            let done = here.current_dir(folder).run();
             let done: Value = serde_json::from_str(&done.assert_code(0).stdout).unwrap();
             let path = Utf8PathBuf::from(done["trials"][0]["record"].as_str().unwrap());
-            assert!(path.starts_with(repo.join(".youbencha-eval")), "{path}");
+            assert!(path.starts_with(folder.join(".youbencha-eval")), "{path}");
             let record: Value = serde_json::from_slice(&fs_err::read(path).unwrap()).unwrap();
-            assert_eq!(record["task"]["repo"], repo.as_str());
+            assert_eq!(record["task"]["repo"], folder.as_str());
             assert_eq!(record["diff"]["files_changed"], 1, "{record:#}");
         }
     }

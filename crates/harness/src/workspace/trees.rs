@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use camino::Utf8Path;
-use proctor_record::fs::dir;
+use proctor_record::{fs::dir, record};
 use proctor_sandbox::git::GitError;
 
 use super::{FileChange, Workspace, WorkspaceError};
@@ -150,15 +150,16 @@ impl Workspace {
         self.git.run(["cat-file", "blob", &object]).await.ok()
     }
 
-    /// Replaces the files of the base by those of `folder`, the existing work.
+    /// Replaces the files of the base by those of `folder`, the existing work without runs.
     pub fn take_over(&self, folder: &Utf8Path) -> std::io::Result<()> {
         for name in self.files.names("")? {
             if name != ".git" {
                 self.files.remove(name)?;
             }
         }
-        let own = folder.join(".git");
-        let keep = |path: &std::path::Path| path != own.as_std_path();
+        let left_out = [".git"].into_iter().chain(record::RUN_DIRS);
+        let left_out: Vec<_> = left_out.map(|name| folder.join(name)).collect();
+        let keep = |path: &std::path::Path| !left_out.iter().any(|left_out| path == left_out);
         dir::copy_where(folder.as_std_path(), self.path().as_std_path(), &keep)
     }
 }

@@ -38,6 +38,11 @@ pub(crate) struct Protect {
     is_new_project: bool,
 }
 
+/// Ends of files that runners load because their settings name them.
+const MODULES: [&str; 10] = [
+    "cjs", "cts", "js", "json", "jsx", "mjs", "mts", "py", "ts", "tsx",
+];
+
 /// The owner of the judged version of a changed file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::evaluate) enum Owner {
@@ -241,8 +246,10 @@ impl Protect {
 
     /// Whether a file is the task's if settings of the base name it.
     pub(in crate::evaluate) fn may_be_named(&self, file: &ChangedFile) -> bool {
+        let end = Utf8Path::new(&file.path).extension();
+        let is_module = end.is_some_and(|end| MODULES.contains(&end));
         let is_of_base = file.origin == Origin::Base && self.knows_manifests;
-        is_of_base && self.position(&file.path) == Position::Other
+        is_module && is_of_base && self.position(&file.path) == Position::Other
     }
 
     /// The files of the base that the owner of `path` depends on.
