@@ -232,7 +232,7 @@ pub struct Ledger {
     /// The system prompt and tools, if a call had tools.
     #[serde(skip)]
     pub context: Option<ModelContext>,
-    /// What was seen of each watched item.
+    /// The first appearance of each watched item.
     #[serde(skip)]
     pub watched: Vec<Observation>,
 }

@@ -114,31 +114,31 @@ fn make() {
 }
 
 #[test]
-#[ignore = "takes many minutes on two busy cores"]
+#[ignore = "scripts/test matrix runs it"]
 fn jest() {
     check_with_runners(&javascript::jest("/opt/node"));
 }
 
 #[test]
-#[ignore = "takes many minutes on two busy cores"]
+#[ignore = "scripts/test matrix runs it"]
 fn vitest() {
     check_with_runners(&javascript::vitest("/opt/vitest"));
 }
 
 #[test]
-#[ignore = "takes many minutes on two busy cores"]
+#[ignore = "scripts/test matrix runs it"]
 fn go() {
     check_with_runners(&compiled::go("/opt/go/bin:/usr/bin:/bin", "/tmp/go-cache"));
 }
 
 #[test]
-#[ignore = "takes many minutes on two busy cores"]
+#[ignore = "scripts/test matrix runs it"]
 fn cargo_unit_tests() {
     check_with_runners(&compiled::rust_units("cargo", RUST));
 }
 
 #[test]
-#[ignore = "takes many minutes on two busy cores"]
+#[ignore = "scripts/test matrix runs it"]
 fn nextest() {
     check_with_runners(&compiled::rust("nextest", RUST));
 }

@@ -50,7 +50,7 @@ fn starts(context: &TestContext) -> usize {
 }
 
 fn latest(context: &TestContext) -> Utf8PathBuf {
-    let latest = context.root().join("suite/results/latest");
+    let latest = context.root().join(".proctor/latest");
     latest.canonicalize_utf8().unwrap()
 }
 

@@ -26,6 +26,11 @@ fn help_lists_commands() {
 
     Commands:
       run               Run agents on test cases or a suite, and judge the results
+      ab                Compare two variants of an agent: is B better than A?
+      experiment        Run the experiment of a suite: are the candidates better than the baseline?
+      ablate            Find out which parts of a file, skills or servers help: remove each of them
+      bisect            Find the version since which fewer trials pass
+      trend             Watch the scores of nightly runs, with an alarm if they drop
       eval              Judge existing work in a directory, without changing it
       validate          Check test cases and suites without running anything
       init              Write a test case template
@@ -206,6 +211,9 @@ fn help_of_run() {
           --seed <N>
               Seed for the order of the trials
 
+          --label <KEY=VALUE>
+              Label of the run, to select it later: `proctor trend --label`; repeatable
+
           --retry-infra <N>
               Number of retries of a trial after an infrastructure failure
 
@@ -213,6 +221,9 @@ fn help_of_run() {
 
           --resume [<RUN>]
               Resume an earlier run; the latest one unless RUN is given
+
+          --accept-changes
+              With --resume, run the remaining trials with changed definitions, listed apart in reports
 
           --on-interrupt <HOW>
               On Ctrl-C, keep or cancel the jobs on the cluster [default: prompt on a terminal, else

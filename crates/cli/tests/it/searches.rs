@@ -387,7 +387,7 @@ fn killed_search_continues_with_its_trials() {
     let launches = fs_err::read_to_string(root.join("launches")).unwrap();
     let trials = usize::try_from(result["trials"].as_u64().unwrap()).unwrap();
     assert_eq!(launches.lines().count(), trials + 1, "{result:#}");
-    let summary = json_of(&root.join("suite/results/latest/summary.json"));
+    let summary = json_of(&root.join(".proctor/latest/summary.json"));
     assert_eq!(summary["trials"].as_array().unwrap().len(), trials);
 }
 
@@ -408,10 +408,10 @@ fn drop_of_labelled_nights_raises_an_alarm_and_a_changed_definition_is_a_break()
     let context = context();
     let flag = context.root().join("flag");
     let path = suite(&context, &works_if(&format!("[ -e {flag} ]")), 2);
-    let runs = context.root().join("suite/results/runs");
+    let runs = context.root().join(".proctor");
     let night = |name: &str| {
         run(&context, &["run", path.as_str(), "--label", "nightly=main"]);
-        let latest = context.root().join("suite/results/latest");
+        let latest = context.root().join(".proctor/latest");
         let kept = context.root().join(name);
         fs_err::rename(latest.canonicalize_utf8().unwrap(), &kept).unwrap();
         kept
@@ -454,7 +454,7 @@ fn drop_of_labelled_nights_raises_an_alarm_and_a_changed_definition_is_a_break()
     let report: Value = serde_json::from_str(&output.stdout).unwrap();
     let agent = &report["agents"][0];
     assert_eq!(agent["since"], "2026-02-03T02:00", "{agent:#}");
-    let listed = run(&context, &["list", "runs", "suite/results"]);
+    let listed = run(&context, &["list", "runs", ".proctor"]);
     assert!(listed.stdout.contains("  nightly=main\n"), "{listed}");
     // Another definition of the agent: the nights before are not combined with it.
     suite(&context, &works_if("true"), 2);

@@ -464,7 +464,7 @@ fn validate_refuses_the_directory_of_a_run() {
     assert!(
         output
             .stderr
-            .contains("use `proctor rescore` to judge the run again"),
+            .contains("use `thunderdome rescore` to judge the run again"),
         "{output}"
     );
 }

@@ -31,7 +31,7 @@ impl RequestPart {
     }
 }
 
-/// What a request tells the model.
+/// The texts of a request that the model reads.
 #[derive(Debug, Default)]
 pub(super) struct Conversation {
     /// The texts, in the order of the request.

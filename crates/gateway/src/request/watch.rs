@@ -115,7 +115,7 @@ pub struct Sighting {
     pub place: RequestPart,
 }
 
-/// What was seen of a watched item.
+/// The first appearance and use of a watched item.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observation {
     /// Where it reached the model first.
@@ -182,7 +182,7 @@ impl Watcher {
         }
     }
 
-    /// What was seen of each item.
+    /// The observation of each item.
     pub fn report(&self) -> Vec<Observation> {
         self.lock().clone()
     }

@@ -23,7 +23,7 @@ pub struct KeyAccount {
     pub(crate) context: Option<ModelContext>,
     /// The last call, if it failed.
     pub(crate) last_failure: Option<FailedCall>,
-    /// What was seen of each watched item.
+    /// The first appearance of each watched item.
     pub(crate) watched: Vec<Observation>,
 }
 

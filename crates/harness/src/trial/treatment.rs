@@ -279,13 +279,13 @@ impl Trial<'_> {
         if files.is_empty() {
             return Ok(());
         }
-        self.lay_over(&mut site.workspace, &files).await?;
+        self.copy_over(&mut site.workspace, &files).await?;
         self.put_into_image(site, &files).await?;
         self.hand_over(&site.exec_env, &[site.workspace.path()])
             .await
     }
 
-    async fn lay_over(
+    async fn copy_over(
         &self,
         made: &mut Workspace,
         files: &[(Utf8PathBuf, Option<FileContent>)],

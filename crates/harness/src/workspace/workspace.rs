@@ -361,7 +361,6 @@ impl Workspace {
         let message = "Base of the trial: after the installation";
         self.commit_start(&tree, message).await?;
         self.base_tree = tree;
-        self.git.run(["prune", "--expire=now"]).await?;
         self.renew_repository().await
     }
 

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn all_versions_alike_are_no_change() {
+    fn equal_versions_have_no_change() {
         let mut search = Bisection::new(16, 400, 0.2);
         while let BisectStep::Query(version) = search.next(|_| true) {
             search.observe(version, 4, 5);
