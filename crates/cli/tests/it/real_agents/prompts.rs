@@ -27,12 +27,15 @@ fn holds(value: &Value, prompt: &str) -> bool {
 }
 
 fn arrives(cli: &Cli, config: &Value) {
+    arrives_with(cli, config, &a_million());
+}
+
+fn arrives_with(cli: &Cli, config: &Value, prompt: &str) {
     let Some(mut suite) = Suite::of(&[cli]) else {
         return;
     };
     suite.agents[0]["config"] = config.clone();
-    let prompt = a_million();
-    let suite = suite.task_asking("task", &prompt, PATIENCE);
+    let suite = suite.task_asking("task", prompt, PATIENCE);
     let model = ScriptedModel::start_blocking(llm::says("read")).unwrap();
     let mut program = suite.program(&json!({"gateway": {}}));
     for name in ["ANTHROPIC", "OPENAI", "GOOGLE_GEMINI"] {
@@ -45,7 +48,7 @@ fn arrives(cli: &Cli, config: &Value) {
     let asked = model.requests();
     let arrived = asked
         .iter()
-        .any(|it: &RecordedRequest| holds(&it.body, &prompt));
+        .any(|it: &RecordedRequest| holds(&it.body, prompt));
     assert!(
         arrived,
         "{}: {} requests, none with all of it\n{output}",
@@ -78,7 +81,8 @@ fn a_million_characters_reach_the_model_through_copilot() {
     );
 }
 
+/// Carriage returns of a prompt of this length are refused, because aider would change them.
 #[test]
 fn a_million_characters_reach_the_model_through_aider() {
-    arrives(&AIDER, &json!({}));
+    arrives_with(&AIDER, &json!({}), &a_million().replace('\r', "."));
 }
