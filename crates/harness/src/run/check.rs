@@ -53,10 +53,29 @@ pub enum CheckError {
     Io(#[from] std::io::Error),
 }
 
-/// Checks a task with each of the two agents, `trials` times.
+/// Checks a task with each of the two agents, `times` times, in the sandbox that the task requires.
 pub async fn check(
     task: &Arc<Task>,
     host: &Host,
+    times: u32,
+    cancel: &CancellationToken,
+) -> Result<TaskCheck, CheckError> {
+    let execution = Execution {
+        sandbox: match task.needs_container() {
+            Some(_) => SandboxKind::Docker,
+            None => SandboxKind::Local,
+        },
+        keep_workspace: KeepWorkspace::None,
+        ..Execution::default()
+    };
+    check_in(task, host, execution, times, cancel).await
+}
+
+/// Checks a task with each of the two agents, `times` times.
+pub async fn check_in(
+    task: &Arc<Task>,
+    host: &Host,
+    execution: Execution,
     times: u32,
     cancel: &CancellationToken,
 ) -> Result<TaskCheck, CheckError> {
@@ -65,15 +84,7 @@ pub async fn check(
     let calibration = Calibration {
         host,
         folder,
-        // The sandbox that the task requires.
-        execution: Execution {
-            sandbox: match task.needs_container() {
-                Some(_) => SandboxKind::Docker,
-                None => SandboxKind::Local,
-            },
-            keep_workspace: KeepWorkspace::None,
-            ..Execution::default()
-        },
+        execution,
         times,
         cancel,
     };
