@@ -53,29 +53,10 @@ pub enum CheckError {
     Io(#[from] std::io::Error),
 }
 
-/// Checks a task with each of the two agents, `times` times, in the sandbox that the task requires.
+/// Checks a task with each of the two agents, `trials` times.
 pub async fn check(
     task: &Arc<Task>,
     host: &Host,
-    times: u32,
-    cancel: &CancellationToken,
-) -> Result<TaskCheck, CheckError> {
-    let execution = Execution {
-        sandbox: match task.needs_container() {
-            Some(_) => SandboxKind::Docker,
-            None => SandboxKind::Local,
-        },
-        keep_workspace: KeepWorkspace::None,
-        ..Execution::default()
-    };
-    check_in(task, host, execution, times, cancel).await
-}
-
-/// Checks a task with each of the two agents, `times` times.
-pub async fn check_in(
-    task: &Arc<Task>,
-    host: &Host,
-    execution: Execution,
     times: u32,
     cancel: &CancellationToken,
 ) -> Result<TaskCheck, CheckError> {
@@ -84,7 +65,15 @@ pub async fn check_in(
     let calibration = Calibration {
         host,
         folder,
-        execution,
+        // The sandbox that the task requires.
+        execution: Execution {
+            sandbox: match task.needs_container() {
+                Some(_) => SandboxKind::Docker,
+                None => SandboxKind::Local,
+            },
+            keep_workspace: KeepWorkspace::None,
+            ..Execution::default()
+        },
         times,
         cancel,
     };
