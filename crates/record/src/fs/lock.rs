@@ -3,7 +3,7 @@
 use std::{
     fs::{File, TryLockError},
     io::{Error, ErrorKind, Result},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use camino::Utf8Path;
@@ -11,7 +11,9 @@ use camino::Utf8Path;
 /// The lock file of a run's directory, and of a trial's directory for temporary files.
 pub const LOCK_FILE: &str = ".lock";
 
-const LOCK_TRIES: u32 = 5;
+/// How long to wait for a lock. After its holder was killed, a child that the holder had just forked keeps the lock until
+/// the child starts its program, which takes a while on a busy machine.
+const LOCK_WAIT: Duration = Duration::from_secs(2);
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// Opens a file that is only ever locked.
@@ -25,12 +27,15 @@ pub fn open_lock_file(path: &Utf8Path) -> Result<File> {
 /// Locks a directory of ours until the returned file is dropped.
 pub fn lock_dir(dir: &Utf8Path) -> Result<File> {
     let file = open_lock_file(&dir.join(LOCK_FILE))?;
-    // A caller of `is_locked` holds the lock for an instant.
-    for _ in 0..LOCK_TRIES {
+    let start = Instant::now();
+    loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
             Err(TryLockError::Error(error)) => return Err(error),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::WouldBlock) if start.elapsed() < LOCK_WAIT => {
+                std::thread::sleep(LOCK_PAUSE);
+            }
+            Err(TryLockError::WouldBlock) => break,
         }
     }
     let reason = "another process holds the lock";
@@ -58,6 +63,19 @@ mod tests {
         assert_eq!(refused.kind(), ErrorKind::ResourceBusy);
         drop(lock);
         assert!(!is_locked(path));
+    }
+
+    #[test]
+    fn lock_that_is_released_late_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = Utf8Path::from_path(dir.path()).unwrap();
+        let lock = lock_dir(path).unwrap();
+        let late = std::thread::spawn(move || {
+            std::thread::sleep(LOCK_WAIT / 4);
+            drop(lock);
+        });
+        lock_dir(path).unwrap();
+        late.join().unwrap();
     }
 
     #[test]
