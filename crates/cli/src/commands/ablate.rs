@@ -76,6 +76,7 @@ pub fn ablate(args: &AblateArgs) -> Result<Exit, CliError> {
         ui::print_json(&json!({"run": summary.run_dir, "result": result}))?;
     } else {
         ui::print(&result.text())?;
+        ui::print(&ui::exclusion_reasons(&summary))?;
         ui::print(&run::pointers(&summary.run_dir))?;
     }
     Ok(Exit::of_answer(result.exit_code()))

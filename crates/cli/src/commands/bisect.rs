@@ -62,6 +62,7 @@ pub fn bisect(args: &BisectArgs) -> Result<Exit, CliError> {
         ui::print_json(&json!({"run": summary.run_dir, "result": result}))?;
     } else {
         ui::print(&result.text())?;
+        ui::print(&ui::exclusion_reasons(&summary))?;
         if !result.is_decided {
             let more = 2 * args.max_trials;
             ui::print(&format!(

@@ -165,6 +165,7 @@ fn answer(results: &[ExperimentResult], summary: &RunSummary, planned: usize) ->
         let why = why.map_or(String::new(), |why| format!(": {why}"));
         let _ = writeln!(text, "stopped after {ran} of {planned}{why}");
     }
+    text.push_str(&ui::exclusion_reasons(summary));
     let _ = writeln!(text, "run: {}", summary.run_dir);
     text
 }

@@ -9,6 +9,6 @@ mod view;
 pub use self::print::{error, json_error, note, print, print_json, reader_is_gone, stream};
 pub use proctor_record::text::counted;
 pub use progress::Progress;
-pub use report::{count, replay as replay_report, report, suite_report};
+pub use report::{count, exclusion_reasons, replay as replay_report, report, suite_report};
 pub use table::table;
 pub use view::{Steering, View, clock, is_possible, line, replay, tame};

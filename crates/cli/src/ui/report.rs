@@ -67,7 +67,7 @@ pub fn suite_report(summary: &RunSummary) -> io::Result<()> {
     text.push('\n');
     text.push_str(&totals(summary));
     text.push_str(&exclusions(&summary.trials));
-    text.push_str(&failures(&summary.trials));
+    text.push_str(&failures(&summary.trials, |_| true));
     for warning in summary.delivery.iter().filter_map(DeliverySummary::warning) {
         let _ = writeln!(text, "{warning}");
     }
@@ -105,9 +105,15 @@ fn exclusions(trials: &[TrialSummary]) -> String {
     format!("excluded from scores: {}\n", reasons.join(", "))
 }
 
+/// Why trials were excluded, one line for each agent and reason; empty if none were.
+pub fn exclusion_reasons(summary: &RunSummary) -> String {
+    failures(&summary.trials, |trial| trial.score.is_none())
+}
+
 /// Why trials did not pass, one line for each agent and reason.
-fn failures(trials: &[TrialSummary]) -> String {
-    let not_passed = trials.iter().filter_map(|trial| {
+fn failures(trials: &[TrialSummary], is_shown: fn(&TrialSummary) -> bool) -> String {
+    let shown = trials.iter().filter(|trial| is_shown(trial));
+    let not_passed = shown.filter_map(|trial| {
         Some(NotPassed {
             agent: &trial.agent,
             task: &trial.task,

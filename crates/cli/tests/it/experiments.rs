@@ -1,6 +1,8 @@
 //! `proctor ab` and `proctor experiment`: from two variants to one sentence and its exit code. The
 //! agents are shell commands, so that each test knows the true answer.
 
+use std::os::unix::fs::PermissionsExt;
+
 use camino::Utf8PathBuf;
 use proctor_testkit::{Output, TestContext};
 use serde_json::{Value, json};
@@ -459,4 +461,25 @@ fn suite_of_two(context: &TestContext) -> Utf8PathBuf {
     let path = folder.join("two.json");
     fs_err::write(&path, suite.to_string()).unwrap();
     path
+}
+
+#[test]
+fn excluded_trials_say_why() {
+    let context = context();
+    let npm = context.bin().join("npm");
+    let text = "#!/bin/sh\necho 'npm error network: the registry cannot be reached' >&2\nexit 1\n";
+    fs_err::write(&npm, text).unwrap();
+    fs_err::set_permissions(npm, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = suite(&context, &["one"], "touch ok", &json!({}));
+    let more = ["--agent", "claude-code", "--a", "version=2.1.30"];
+    let output = ab(
+        &context,
+        &path,
+        &[&more[..], &["--b", "version=2.1.31"]].concat(),
+    );
+    output.assert_code(3);
+    assert!(
+        output.stdout.contains("the registry cannot be reached"),
+        "{output}"
+    );
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{LATEST, Trial, codes, expect};
 
 /// A server of one tool, `ping`, for `mcp_config`.
-const MCP_SERVER: &str = r#"#!/bin/sh
+pub(super) const MCP_SERVER: &str = r#"#!/bin/sh
 while read -r line; do
   id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
   version=$(printf '%s' "$line" | sed -n 's/.*"protocolVersion":"\([^"]*\)".*/\1/p')

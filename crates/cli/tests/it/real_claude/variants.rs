@@ -6,7 +6,7 @@ use proctor_scripted_model::Script;
 use proctor_testkit::{Output, TestContext};
 use serde_json::{Value, json};
 
-use super::{LATEST, Trial};
+use super::{LATEST, Trial, options::MCP_SERVER};
 
 /// Runs variants of Claude Code with a model that plays this script; `None` if it is not installed.
 fn compare(variants: &Value, answers: &Value) -> Option<(TestContext, Output)> {
@@ -226,4 +226,56 @@ fn skill_of_one_variant_is_delivered_and_fires() {
         output.stdout.contains("Passed only by b: task."),
         "{output}"
     );
+}
+
+#[test]
+fn server_of_one_variant_is_connected_and_used() {
+    let Some(Trial { ctx, .. }) = Trial::of(LATEST, Script::default()) else {
+        return;
+    };
+    let folder = ctx.root().join("suite");
+    fs_err::create_dir_all(&folder).unwrap();
+    let server = folder.join("server.sh");
+    fs_err::write(&server, MCP_SERVER).unwrap();
+    let servers = json!({"mcpServers": {"tiny": {"command": "/bin/sh", "args": [server]}}});
+    fs_err::write(folder.join("mcp.json"), servers.to_string()).unwrap();
+    let tool = "mcp__tiny__ping";
+    let call = json!({"content": [{"tool_use": {"name": tool, "input": {}}}]});
+    let mut answers = vec![json!({"when": tool, "message": call})];
+    answers.extend(writes(tool, "two\n").as_array().unwrap().clone());
+    answers.push(json!({"message": {"content": [{"text": "done"}]}}));
+    let more = ["--b", "mcp=mcp.json", "--trials", "1"];
+    let output = ab(&ctx, &json!(answers), &more);
+    // One trial of one task decides nothing.
+    output.assert_code(4);
+    let stdout = &output.stdout;
+    assert!(stdout.contains("Passed only by b: task."), "{output}");
+    let delivered = stdout
+        .lines()
+        .find(|it| it.starts_with("Delivered: MCP server tiny of b "));
+    assert!(
+        delivered.is_some_and(|it| it.ends_with("used in 1.")),
+        "{output}"
+    );
+    ctx.assert_nothing_left("");
+}
+
+#[test]
+fn version_of_one_variant_is_installed_and_runs() {
+    let Some(Trial { ctx, .. }) = Trial::of(LATEST, Script::default()) else {
+        return;
+    };
+    let Some(version) = ctx.install_npm("2.1.30") else {
+        return;
+    };
+    let answers = json!([{"message": {"content": [{"text": "done"}]}}]);
+    let setting = format!("version={version}");
+    let output = ab(&ctx, &answers, &["--b", &setting, "--trials", "1"]);
+    output.assert_code(4);
+    let line = format!(" → {version}.");
+    let line = output
+        .stdout
+        .lines()
+        .find(|it| it.starts_with("version: ") && it.ends_with(&line));
+    assert!(line.is_some(), "{output}");
 }
