@@ -28,6 +28,9 @@ const MONTHS: [&str; 12] = [
 /// The maximum wait for the end of a limit.
 const LONGEST: SignedDuration = SignedDuration::from_hours(24);
 
+/// A time of day that passed no longer ago than this is the reset that the message announced, not that of the next day.
+const JUST_PASSED: SignedDuration = SignedDuration::from_hours(1);
+
 /// When a provider lifts its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitReset {
@@ -81,7 +84,7 @@ fn unix_seconds(text: &str) -> Option<Timestamp> {
 struct Words<'a>(&'a str);
 
 impl<'a> Words<'a> {
-    /// The next moment at which clocks show the time at the start.
+    /// The next moment at which clocks show the time at the start, or the last one if it has just passed.
     fn moment(mut self, now: Timestamp, local: &TimeZone) -> Option<Timestamp> {
         let date = self.date();
         let time = self.time()?;
@@ -95,8 +98,9 @@ impl<'a> Words<'a> {
             Some(zoned.timestamp())
         };
         let Some((month, day, year)) = date else {
-            let tomorrow = || at(today.tomorrow().ok()?);
-            return at(today).filter(|at| *at > now).or_else(tomorrow);
+            let days = [today.yesterday().ok()?, today, today.tomorrow().ok()?];
+            let mut moments = days.into_iter().filter_map(at);
+            return moments.find(|at| now.duration_since(*at) < JUST_PASSED);
         };
         let in_year = |year: i16| at(Date::new(year, month, day).ok()?);
         if let Some(year) = year {
@@ -240,7 +244,9 @@ mod tests {
                 "5-hour limit reached ∙ resets 3:30am",
                 "2025-11-18T03:30:00Z",
             ),
-            ("resets 8pm (UTC). Wait", "2025-11-18T20:00:00Z"),
+            ("resets 8pm (UTC). Wait", "unknown"),
+            ("resets 7:30pm (UTC)", "unknown"),
+            ("resets 7pm (UTC)", "2025-11-18T19:00:00Z"),
             ("resets 12am (UTC)", "2025-11-18T00:00:00Z"),
             ("resets 12pm (UTC)", "2025-11-18T12:00:00Z"),
             ("Try again at 9:05 PM.", "2025-11-17T21:05:00Z"),
@@ -258,7 +264,7 @@ mod tests {
     fn times_of_day_in_other_zones() {
         let rows = [
             // 20:00 in UTC is 21:00 in Berlin.
-            ("You've hit your limit · resets 9pm", "2025-11-18T20:00:00Z"),
+            ("You've hit your limit · resets 9pm", "unknown"),
             ("resets 10pm", "2025-11-17T21:00:00Z"),
             ("resets 3am (Europe/Berlin)", "2025-11-18T02:00:00Z"),
             ("resets 3am (europe/berlin)", "2025-11-18T02:00:00Z"),
@@ -274,6 +280,15 @@ mod tests {
             ("resets 9pm (Mars/Olympus)", "unknown"),
         ];
         check("Europe/Berlin", &rows);
+    }
+
+    #[test]
+    fn time_that_has_just_passed_before_midnight_is_over() {
+        let now: Timestamp = "2025-11-18T00:05:00Z".parse().unwrap();
+        let at = |words| limit_reset(words, now, &TimeZone::UTC);
+        assert_eq!(at("resets 11:50pm"), Some(LimitReset::Unknown));
+        let wait = Duration::from_mins(24 * 60 - 65);
+        assert_eq!(at("resets 11pm"), Some(LimitReset::In(wait)));
     }
 
     #[test]
