@@ -288,7 +288,8 @@ fn commit_since_which_trials_fail_is_found() {
 }
 
 /// A registry of Claude Code: an `npm` that lists versions and installs scripts. From 1.0.6 on, they do not do the task.
-fn install_npm(context: &TestContext) {
+/// One version is listed and cannot be installed.
+fn install_npm(context: &TestContext, missing: &str) {
     install_claude(
         context,
         &session(&[shell("test -e broken || touch work.txt")]),
@@ -303,6 +304,7 @@ if [ "$1" = view ]; then
 fi
 for wanted; do :; done
 version=${{wanted##*@}}
+if [ "$version" = '{missing}' ]; then exit 1; fi
 mkdir -p "$3/node_modules/.bin"
 case $version in
   1.0.[6-8]) line='touch broken' ;;
@@ -320,7 +322,7 @@ chmod +x "$3/node_modules/.bin/claude"
 #[test]
 fn version_of_the_registry_since_which_trials_fail_is_found() {
     let context = context();
-    install_npm(&context);
+    install_npm(&context, "");
     let path = suite(&context, &json!({"type": "claude-code"}), 1);
     let args = ["bisect", "--agent", "claude-code", path.as_str()];
     let range = ["--good", "1.0.2", "--bad", "1.0.8", "--json"];
@@ -347,6 +349,31 @@ fn version_of_the_registry_since_which_trials_fail_is_found() {
     assert!(
         output.stdout.starts_with("3 versions from 1.0.4 to 1.0.6"),
         "{output}"
+    );
+}
+
+#[test]
+fn version_that_cannot_be_installed_is_passed_over() {
+    let context = context();
+    install_npm(&context, "1.0.5");
+    let path = suite(&context, &json!({"type": "claude-code"}), 1);
+    let args = ["bisect", "--agent", "claude-code", path.as_str()];
+    let range = ["--good", "1.0.2", "--bad", "1.0.8", "--json"];
+    let output = run(
+        &context,
+        &[&args[..], &range, &["--retry-infra", "0"]].concat(),
+    );
+    output.assert_code(1);
+    let result = answer(&output);
+    assert_eq!(result["first_bad"], "1.0.6", "{result:#}");
+    assert_eq!(result["untried"], json!(["1.0.5"]), "{result:#}");
+    let sentence = result["sentence"].as_str().unwrap();
+    let expected = "worse since 1.0.6 or 1.0.5, which could not be tried (";
+    assert!(sentence.starts_with(expected), "{sentence}");
+    // The search does not spend its budget on neighbours that say nothing more.
+    assert!(
+        result["trials"].as_u64().is_some_and(|it| it < 60),
+        "{result:#}"
     );
 }
 

@@ -19,6 +19,9 @@ use crate::{
 /// The version of the result's JSON.
 pub const BISECTION_VERSION: &str = "1.0.0";
 
+/// The lost rounds after which a version without any complete round cannot be tried.
+const LOST_ROUNDS: usize = 2;
+
 /// A search over versions.
 #[derive(Clone, Copy, Debug)]
 pub struct BisectionRequest<'a> {
@@ -95,6 +98,10 @@ pub fn search_state(request: BisectionRequest) -> Result<SearchState, Experiment
     let budget = budget - budget % each as u64;
     let mut search = Bisection::new(request.versions.len(), budget, request.smallest_drop);
     for (version, rounds) in rounds.iter().enumerate() {
+        let is_lost = |round: &&Vec<&Trial>| round.iter().any(|it| it.status == TrialStatus::Error);
+        if complete[version].is_empty() && rounds.values().filter(is_lost).count() >= LOST_ROUNDS {
+            search.exclude(version);
+        }
         let used = rounds.iter().filter(|it| complete[version].contains(it.0));
         let used = used.flat_map(|it| it.1);
         let passed = used.clone().filter(|it| it.status == TrialStatus::Passed);
@@ -116,6 +123,8 @@ pub struct BisectionResult {
     pub sentence: String,
     /// The first version with fewer passed trials that is most probable; null for no change.
     pub first_bad: Option<String>,
+    /// The versions directly before it that could not be tried: each of them can be the first one as well.
+    pub untried: Vec<String>,
     /// The posterior probability of this answer.
     pub probability: f64,
     /// Whether the probability is high enough for a conclusion.
@@ -160,7 +169,12 @@ impl BisectionResult {
             probability: *probability,
         });
         let versions: Vec<VersionEvidence> = versions.collect();
+        let untried = found
+            .version
+            .map_or(&[][..], |at| &versions[at - found.untried..at]);
+        let untried = untried.iter().map(|it| it.version.label.clone());
         Ok(BisectionResult {
+            untried: untried.collect(),
             version: BISECTION_VERSION,
             sentence: sentence(found, &versions, search.trials()),
             first_bad: found.version.map(|it| versions[it].version.label.clone()),
@@ -236,12 +250,22 @@ fn sentence(found: Likeliest, versions: &[VersionEvidence], trials: u64) -> Stri
             "no change between {between} ({probability} probable {after}): {} passed",
             rate(versions)
         ),
-        Some(at) if found.is_sure() => format!(
-            "worse since {} ({probability} probable {after}): {} passed before, {} since",
-            versions[at].version.label,
-            rate(&versions[..at]),
-            rate(&versions[at..])
-        ),
+        Some(at) if found.is_sure() => {
+            let untried = match &versions[at - found.untried..at] {
+                [] => String::new(),
+                [one] => format!(" or {}, which could not be tried", one.version.label),
+                [first, .., last] => format!(
+                    " or one of {} to {}, which could not be tried",
+                    first.version.label, last.version.label
+                ),
+            };
+            format!(
+                "worse since {}{untried} ({probability} probable {after}): {} passed before, {} since",
+                versions[at].version.label,
+                rate(&versions[..at]),
+                rate(&versions[at..])
+            )
+        }
         likeliest => {
             let answer = likeliest.map_or("no change".to_owned(), |at| {
                 format!("worse since {}", versions[at].version.label)

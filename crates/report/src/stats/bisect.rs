@@ -1,6 +1,8 @@
 //! Probabilistic bisection: finds the version since which fewer trials pass, although trials of the
 //! same version differ.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -8,12 +10,17 @@ use serde::{Deserialize, Serialize};
 const GRID: usize = 20;
 /// The posterior probability that ends the search.
 const SURE: f64 = 0.95;
+/// The least information of a trial that is worth running, in nats. The first trial of a search has about 0.05.
+const WORTH: f64 = 1e-6;
 
 /// The state of a search over versions, oldest first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bisection {
     /// The results of each version.
     versions: Vec<VersionTally>,
+    /// Versions that cannot be tried.
+    #[serde(default)]
+    unavailable: BTreeSet<usize>,
     /// The most trials of the search.
     budget: u64,
     /// The smallest drop of the pass rate to search for.
@@ -47,7 +54,7 @@ pub enum BisectStep {
         /// The posterior probability.
         probability: f64,
     },
-    /// The budget ended first, or no version can be tried.
+    /// The budget ended first, or no version that can be tried says more.
     BudgetSpent {
         /// The most probable first version with fewer passed trials; null for no change.
         version: Option<usize>,
@@ -61,7 +68,9 @@ pub enum BisectStep {
 pub struct Likeliest {
     /// The first version with fewer passed trials, at least 1; `None` for no change.
     pub version: Option<usize>,
-    /// The posterior probability.
+    /// The number of versions directly before it that cannot be tried: each of them can be the first one as well.
+    pub untried: usize,
+    /// The posterior probability, of all of these versions together.
     pub probability: f64,
 }
 
@@ -87,6 +96,7 @@ impl Bisection {
     pub fn new(versions: usize, budget: u64, smallest_drop: f64) -> Bisection {
         Bisection {
             versions: vec![VersionTally::default(); versions],
+            unavailable: BTreeSet::new(),
             budget,
             smallest_drop: smallest_drop.clamp(0.05, 0.9),
         }
@@ -103,6 +113,11 @@ impl Bisection {
             }
             _ => false,
         }
+    }
+
+    /// Leaves out a version that cannot be tried. Its neighbours narrow the change down to a range.
+    pub fn exclude(&mut self, version: usize) {
+        self.unavailable.insert(version);
     }
 
     /// The results so far, by version.
@@ -132,15 +147,25 @@ impl Bisection {
     }
 
     fn best_of(&self, all: &[Hypothesis]) -> Likeliest {
-        let probability = |it: &&Hypothesis| it.probability;
-        let best = all
-            .iter()
-            .max_by(|one, other| probability(one).total_cmp(&probability(other)));
-        let is_change = |it: &&Hypothesis| it.change < self.versions.len();
-        Likeliest {
-            version: best.filter(is_change).map(|it| it.change),
-            probability: best.map_or(1.0, |it| it.probability),
-        }
+        let none = self.versions.len();
+        // Changes on both sides of a version without trials cannot be told apart.
+        let is_same = |one: &Hypothesis, next: &Hypothesis| {
+            self.unavailable.contains(&one.change) && next.change < none
+        };
+        let groups = all.chunk_by(is_same).map(|group| {
+            let change = group.last().map_or(none, |it| it.change);
+            Likeliest {
+                version: Some(change).filter(|it| *it < none),
+                untried: group.len() - 1,
+                probability: group.iter().map(|it| it.probability).sum(),
+            }
+        });
+        let best = groups.max_by(|one, other| one.probability.total_cmp(&other.probability));
+        best.unwrap_or(Likeliest {
+            version: None,
+            untried: 0,
+            probability: 1.0,
+        })
     }
 
     /// The next step, if these versions can be tried.
@@ -189,9 +214,12 @@ impl Bisection {
             let new = 1e-9 / (1 + self.versions[version].trials) as f64;
             entropy(mean) - within.sum::<f64>() + new
         };
-        let versions = (0..self.versions.len()).filter(|version| can_try(*version));
+        let is_open = |version: &usize| can_try(*version) && !self.unavailable.contains(version);
+        let versions = (0..self.versions.len()).filter(is_open);
         let versions = versions.map(|version| (version, information(version)));
-        let best = versions.max_by(|one, other| one.1.total_cmp(&other.1));
+        let best = versions
+            .filter(|(_, information)| *information > WORTH)
+            .max_by(|one, other| one.1.total_cmp(&other.1));
         best.map(|(version, _)| version)
     }
 
@@ -295,6 +323,34 @@ mod tests {
         assert_eq!(search.trials(), 5 * queries);
         let sum: f64 = search.posterior().iter().sum();
         assert!((sum - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn version_that_cannot_be_tried_leaves_a_range_and_costs_no_more_trials() {
+        let end_of = |unavailable: &[usize], bad: usize| {
+            let mut search = Bisection::new(16, 400, 0.2);
+            for version in unavailable {
+                search.exclude(*version);
+            }
+            while let BisectStep::Query(version) = search.next(|_| true) {
+                let passed = if version < bad { 5 } else { 0 };
+                search.observe(version, passed, 5);
+            }
+            let found = search.likeliest();
+            (
+                found.version,
+                found.untried,
+                found.is_sure(),
+                search.trials() <= 60,
+            )
+        };
+        assert_eq!(end_of(&[10], 11), (Some(11), 1, true, true));
+        assert_eq!(end_of(&[9, 10], 10), (Some(11), 2, true, true));
+        assert_eq!(end_of(&[11], 11), (Some(12), 1, true, true));
+        assert_eq!(end_of(&[3], 11), (Some(11), 0, true, true));
+        // The bad version itself: no change, and a change with it, are the same.
+        let (version, _, is_sure, is_cheap) = end_of(&[15], 15);
+        assert_eq!((version, is_sure, is_cheap), (None, false, true));
     }
 
     #[test]
