@@ -9,6 +9,7 @@ mod models;
 mod reports;
 mod searches;
 mod usage;
+mod view;
 
 use camino::Utf8PathBuf;
 use clap::{
@@ -28,6 +29,7 @@ pub use reports::{
 };
 pub use searches::{AblateArgs, BisectArgs, PartArg, TrendArgs};
 pub use usage::{message, parse_from};
+pub use view::ViewArgs;
 
 /// Run coding agents on tasks, observe them and judge their work.
 #[derive(Debug, Parser)]
@@ -89,6 +91,8 @@ pub enum Command {
     Baseline(BaselineArgs),
     /// Watch a run from another terminal, during or after it
     Watch(WatchArgs),
+    /// Show runs in the browser: progress, sessions, changes, search
+    View(ViewArgs),
     /// Play back a trial's session
     Replay(ReplayArgs),
     /// Judge the trials of runs again from their records, without running agents
@@ -192,7 +196,7 @@ pub struct RunArgs {
     #[arg(long, value_enum, default_value_t = ProgressStyle::Auto)]
     pub progress: ProgressStyle,
     #[command(flatten)]
-    pub view: ViewArgs,
+    pub view: TuiArgs,
     #[command(flatten)]
     pub models: ModelArgs,
     #[command(flatten)]
@@ -218,7 +222,7 @@ pub struct EvalArgs {
 
 /// Whether a run is shown in the live view.
 #[derive(Debug, Parser)]
-pub struct ViewArgs {
+pub struct TuiArgs {
     /// Show the live view (default on a terminal with more than one trial)
     #[arg(long, conflicts_with = "no_tui")]
     pub tui: bool,

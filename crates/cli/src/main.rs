@@ -48,6 +48,7 @@ fn main() -> ExitCode {
         Command::Experiment(args) => commands::experiment::experiment(&args),
         Command::Ablate(args) => commands::ablate::ablate(&args),
         Command::Bisect(args) => commands::bisect::bisect(&args),
+        Command::View(args) => commands::view::view(&args),
         Command::Trend(args) => commands::trend::trend(&args),
         Command::Eval(args) => commands::eval::eval(&args),
         Command::Validate(args) => commands::validate::validate(&args),

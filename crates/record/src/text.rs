@@ -17,7 +17,8 @@ pub fn one_line(text: &str) -> String {
     words.join(" ").replace(is_direction, "")
 }
 
-fn is_direction(c: char) -> bool {
+/// Whether a character changes the reading direction of text.
+pub fn is_direction(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 

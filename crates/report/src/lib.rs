@@ -44,7 +44,7 @@ pub use csv::csv;
 pub use definitions::DefinitionRow;
 pub use figures::{count, dollars, millis};
 pub use gate::{Limit, Rule, RuleError, Ruled, Ruling, gate};
-pub use html::html;
+pub use html::{html, index_html, served_html, trial_json};
 pub use junit::junit;
 pub use markdown::{escape, markdown};
 pub use model::{

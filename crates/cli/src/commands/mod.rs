@@ -36,6 +36,7 @@ pub mod task;
 pub mod trend;
 pub mod trial;
 pub mod validate;
+pub mod view;
 pub mod watch;
 
 use self::inputs::{default_suite, files, load, load_folders, notes, settings, wanted_progress};

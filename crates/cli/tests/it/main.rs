@@ -59,5 +59,6 @@ mod unverified;
 mod usage;
 mod variants;
 mod verdicts;
+mod viewing;
 mod watching;
 mod youbencha;

@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use crate::support::context;
 
 /// One trial that never ran: its score, or nothing for a rate limit.
-struct Made<'a> {
-    agent: &'a str,
-    task: &'a str,
-    trial: u32,
-    score: Option<f64>,
-    cost: f64,
-    says: &'a str,
+pub(crate) struct Made<'a> {
+    pub(crate) agent: &'a str,
+    pub(crate) task: &'a str,
+    pub(crate) trial: u32,
+    pub(crate) score: Option<f64>,
+    pub(crate) cost: f64,
+    pub(crate) says: &'a str,
 }
 
 fn record(made: &Made) -> Value {
@@ -52,7 +52,7 @@ fn record(made: &Made) -> Value {
 }
 
 /// A run of a suite that never ran.
-fn make_run(context: &TestContext, name: &str, trials: &[Made]) -> Utf8PathBuf {
+pub(crate) fn make_run(context: &TestContext, name: &str, trials: &[Made]) -> Utf8PathBuf {
     let run = context.root().join("results/runs").join(name);
     let mut plan = Vec::new();
     for (number, made) in trials.iter().enumerate() {
@@ -488,7 +488,7 @@ const BROWSERS: [&str; 3] = [
     clippy::disallowed_methods,
     reason = "whether this is CI stands in the environment"
 )]
-fn browser(test: &str) -> Option<&'static Utf8Path> {
+pub(crate) fn browser(test: &str) -> Option<&'static Utf8Path> {
     let found = BROWSERS
         .into_iter()
         .map(Utf8Path::new)
@@ -506,7 +506,7 @@ fn browser(test: &str) -> Option<&'static Utf8Path> {
 
 /// The page at this address, after its script ran; what the console said is checked.
 #[track_caller]
-fn open(context: &TestContext, browser: &Utf8Path, url: &str) -> String {
+pub(crate) fn open(context: &TestContext, browser: &Utf8Path, url: &str) -> String {
     let profile = format!("--user-data-dir={}", context.root().join("profile"));
     let words = [
         "--headless",

@@ -46,6 +46,7 @@ fn help_lists_commands() {
       compare           Compare two runs, agents or baselines, and fail on significant regressions
       baseline          Save the results of a run to compare later runs with
       watch             Watch a run from another terminal, during or after it
+      view              Show runs in the browser: progress, sessions, changes, search
       replay            Play back a trial's session
       rescore           Judge the trials of runs again from their records, without running agents
       clean             Remove workspaces, runs and leftovers of killed runs

@@ -1,5 +1,5 @@
-//! The page's data of one trial: its session in order, verdicts, calls and diff, each with a
-//! bounded size. Truncation is marked, and the full data is in the trial's directory.
+//! The page's data of one trial: its prompt, session in order, verdicts with their output, calls and
+//! diff, each with a bounded size. Truncation is marked, and the full data is in the trial's directory.
 
 use std::{
     collections::BTreeMap,
@@ -9,9 +9,12 @@ use std::{
 use camino::Utf8Path;
 use fs_err as fs;
 use proctor_record::{
-    fs::hex,
-    record::{EVENTS_FILE, Entry, Event, LOG_FILE, PATCH_FILE, Record, SandboxRecord, Verdict},
-    text::counted,
+    fs::{beneath::UntrustedDir, hex},
+    record::{
+        EVENTS_FILE, Entry, Event, LOG_FILE, PATCH_FILE, Record, SandboxRecord, Verdict,
+        delivery::DeliveryRecord,
+    },
+    text::{counted, is_direction},
     transcript::{Message, ToolCall},
 };
 use serde::{Deserialize, Serialize};
@@ -24,6 +27,10 @@ const CALLS_FILE: &str = "calls.ndjson";
 const PAGE_BYTES: usize = 24 << 20;
 /// The maximum size of logs that are read for the arguments and results of tools.
 const LARGEST_LOG: u64 = 8 << 20;
+/// The prompt of the agent.
+const PROMPT_FILE: &str = "prompt.md";
+/// The files of a trial that are listed at most.
+const MOST_FILES: usize = 1000;
 
 /// The size limits of one trial.
 #[derive(Clone, Copy)]
@@ -32,9 +39,18 @@ pub(super) struct DetailLimits {
     trial: usize,
     /// Of one text.
     text: usize,
+    /// Whether the files of the trial are listed, because the page can load them.
+    lists_files: bool,
 }
 
 impl DetailLimits {
+    /// Limits for a trial that is loaded on demand.
+    pub(super) const ON_DEMAND: DetailLimits = DetailLimits {
+        trial: 16 << 20,
+        text: 1 << 20,
+        lists_files: true,
+    };
+
     /// Limits with which the page stays usable with ten thousand trials, and a few trials are
     /// nearly complete.
     pub(super) fn for_trials(trials: usize) -> DetailLimits {
@@ -42,6 +58,7 @@ impl DetailLimits {
         DetailLimits {
             trial,
             text: (trial / 8).clamp(200, 4000),
+            lists_files: false,
         }
     }
 
@@ -54,11 +71,14 @@ impl DetailLimits {
 #[derive(Default, Serialize)]
 pub(super) struct Detail {
     facts: BTreeMap<&'static str, String>,
+    prompt: String,
+    delivery: Vec<String>,
     verdicts: Vec<VerdictDetail>,
     remarks: Vec<String>,
     timeline: Vec<Moment>,
     calls: Vec<ShownCall>,
     diff: String,
+    files: Vec<String>,
     left_out: Vec<String>,
 }
 
@@ -67,6 +87,8 @@ struct VerdictDetail {
     evaluator: String,
     status: proctor_record::record::VerdictStatus,
     message: String,
+    /// The end of the command's output, which has the failures of most runners.
+    output: String,
     evidence: String,
     ms: u64,
 }
@@ -102,11 +124,17 @@ pub(super) fn read(folder: &Utf8Path, bounds: DetailLimits) -> Detail {
         return detail;
     };
     detail.facts = facts(&record);
-    detail.verdicts = record
-        .verdicts
-        .iter()
-        .map(|it| shown_verdict(it, bounds))
-        .collect();
+    let below = UntrustedDir::new(artifacts.to_owned());
+    let prompt = Ends::read(&artifacts.join(PROMPT_FILE), bounds.text);
+    detail.prompt = plain(&String::from_utf8_lossy(&prompt.bytes));
+    detail.delivery = record.delivery.iter().map(delivery_line).collect();
+    let verdicts = record.verdicts.iter();
+    let verdicts = verdicts.map(|it| shown_verdict(it, &below, bounds));
+    detail.verdicts = verdicts.collect();
+    if bounds.lists_files {
+        detail.files = below.files(&[]);
+        detail.files.truncate(MOST_FILES);
+    }
     let errors = record.errors.iter().map(|error| error.message.as_str());
     let remarks = errors.chain(record.notes.iter().map(String::as_str));
     detail.remarks = remarks.take(20).map(|text| bounds.cut(text)).collect();
@@ -158,7 +186,29 @@ fn facts(record: &Record) -> BTreeMap<&'static str, String> {
     facts
 }
 
-fn shown_verdict(verdict: &Verdict, bounds: DetailLimits) -> VerdictDetail {
+/// Whether a part of a treatment reached the model.
+fn delivery_line(part: &DeliveryRecord) -> String {
+    let kind = part.kind.as_str();
+    let state = match (part.delivered, part.first_call) {
+        (Some(true), Some(call)) => format!("reached the model in call {call}"),
+        (Some(true), None) => "reached the model".to_owned(),
+        (Some(false), _) => "did not reach the model".to_owned(),
+        (None, _) => "delivery unknown".to_owned(),
+    };
+    let digest = part.digest.as_deref().and_then(|it| it.get(..12));
+    let digest = digest.map_or(String::new(), |it| format!(" {it}"));
+    let used = match part.used {
+        Some(true) => ", and was used",
+        Some(false) => ", and was not used",
+        None => "",
+    };
+    format!("{kind} {}{digest} {state}{used}", part.name)
+}
+
+fn shown_verdict(verdict: &Verdict, below: &UntrustedDir, bounds: DetailLimits) -> VerdictDetail {
+    let logs = verdict.artifacts.iter().filter(|it| it.kind == "log");
+    let outputs = logs.filter_map(|it| end_of(below, &it.path, bounds.text).ok());
+    let outputs: Vec<String> = outputs.filter(|it| !it.trim().is_empty()).collect();
     let evidence = if verdict.metrics.is_empty() {
         String::new()
     } else {
@@ -168,9 +218,26 @@ fn shown_verdict(verdict: &Verdict, bounds: DetailLimits) -> VerdictDetail {
         evaluator: verdict.evaluator.clone(),
         status: verdict.status,
         message: bounds.cut(&verdict.message),
+        output: outputs.join("\n"),
         evidence: bounds.cut(&evidence),
         ms: verdict.duration_ms,
     }
+}
+
+/// The last bytes of a file of the trial, from the start of a line.
+fn end_of(below: &UntrustedDir, path: &str, most: usize) -> std::io::Result<String> {
+    let mut file = below.open(path.as_ref())?;
+    let length = file.metadata()?.len();
+    let skipped = length.saturating_sub(most as u64);
+    file.seek(SeekFrom::Start(skipped))?;
+    let mut bytes = Vec::new();
+    file.take(most as u64).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    if skipped == 0 {
+        return Ok(plain(&text));
+    }
+    let (_, text) = text.split_once('\n').unwrap_or(("", &text));
+    Ok(format!("({skipped} bytes before)\n{}", plain(text)))
 }
 
 /// A tool's arguments and result.
@@ -469,9 +536,9 @@ fn cut(text: &str, most: usize) -> String {
     }
 }
 
-/// Text with control characters, other than tabs and line ends, made visible.
+/// Text with control and bidirectional formatting characters, other than tabs and line ends, made visible.
 fn plain(text: &str) -> String {
-    let is_shown = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
+    let is_shown = |c: char| matches!(c, '\n' | '\t') || !(c.is_control() || is_direction(c));
     if text.chars().all(is_shown) {
         return text.to_owned();
     }
@@ -480,6 +547,7 @@ fn plain(text: &str) -> String {
         match c {
             '\r' => {}
             c if is_shown(c) => shown.push(c),
+            c if is_direction(c) => shown.extend(c.escape_unicode()),
             c => {
                 let code = u32::from(c);
                 let byte = u8::try_from(code).unwrap_or(0xff);
@@ -508,5 +576,6 @@ mod tests {
     fn truncated_text_is_marked() {
         assert_eq!(cut("ääää", 5), "ää… (4 more bytes)");
         assert_eq!(plain("a\x1b[0m\tb\r\n\0"), "a\\x1b[0m\tb\n\\x00");
+        assert_eq!(plain("a\u{202e}b"), "a\\u{202e}b");
     }
 }

@@ -141,36 +141,75 @@ function drawControls() {
     h("button", { onclick: () => go({ agent: "", task: "", status: "", filter: "", sort: "", dir: "", page: "" }) }, "Clear"));
 }
 
-// --- One trial.
-function drawTrial() {
-  const place = byId("trial");
-  const row = state.trial === undefined ? undefined : data.rows[Number(state.trial)];
-  if (!row) { place.replaceChildren(); return; }
-  const number = Number(state.trial);
+// --- One trial, or two side by side. A server has the data of the trials; otherwise the page has it.
+const details = new Map();
+let drawn = null;
+async function detailOf(number) {
   const stored = byId("t" + number);
-  const detail = stored ? JSON.parse(stored.textContent) : {};
+  if (stored) return JSON.parse(stored.textContent);
+  if (!data.served) return {};
+  const answer = await fetch("trials/" + number + ".json");
+  if (!answer.ok) throw new Error(await answer.text());
+  return answer.json();
+}
+function drawTrial() {
+  const numbers = [state.trial, state.beside].filter((it) => data.rows[it]).map(Number);
+  const place = byId("trial");
+  const wanted = numbers.join();
+  if (wanted === drawn) return;
+  drawn = wanted;
+  place.replaceChildren();
+  place.className = numbers.length > 1 ? "beside" : "";
+  for (const number of numbers) {
+    const section = h("section", { class: "trial" }, ...heading(number), h("p", { class: "soft" }, "loading"));
+    place.append(section);
+    detailOf(number).then((detail) => { if (drawn === wanted) section.replaceChildren(...heading(number), ...body(number, detail)); },
+      (error) => section.replaceChildren(...heading(number), h("p", { class: "bad" }, "The trial cannot be loaded: " + error.message)));
+  }
+  if (numbers.length) { place.scrollIntoView({ block: "start" }); place.focus({ preventScroll: true }); }
+}
+function heading(number) {
+  const row = data.rows[number];
+  const others = data.rows.map((_, other) => other).filter((other) => other !== number && data.rows[other][TASK] === row[TASK]);
+  const label = (other) => data.agents[data.rows[other][AGENT]] + ", trial " + data.rows[other][TRIAL] + ", " + data.rows[other][STATUS];
+  const beside = h("select", { "aria-label": "compare with", onchange: (event) => go({ trial: String(number), beside: event.target.value }) },
+    h("option", { value: "" }, "compare with"), ...others.slice(0, PAGE).map((other) => h("option", { value: other }, label(other))));
+  return [h("div", { class: "controls" }, h("h2", null, data.agents[row[AGENT]] + " on " + data.tasks[row[TASK]] + ", trial " + row[TRIAL]),
+    others.length && !state.beside ? beside : null, h("button", { onclick: () => close(number) }, "Close"))];
+}
+function close(number) {
+  if (state.beside && Number(state.trial) === number) go({ trial: state.beside, beside: "" });
+  else go(state.beside ? { beside: "" } : { trial: "" });
+}
+function body(number, detail) {
+  const row = data.rows[number];
   const fact = (name, value) => value === null || value === undefined || value === "" ? null : h("span", null, h("span", { class: "soft" }, name + " "), String(value));
   const parts = [
-    h("div", { class: "controls" }, h("h2", null, data.agents[row[AGENT]] + " on " + data.tasks[row[TASK]] + ", trial " + row[TRIAL]),
-      h("button", { onclick: () => go({ trial: "" }) }, "Close")),
     h("p", null, h("strong", { class: tone(row[STATUS]) }, row[STATUS]), " · " + row[OUTCOME] + (row[MESSAGE] ? " · " : ""), row[MESSAGE]),
     h("p", { class: "facts" }, fact("score", row[SCORE] === null ? "–" : row[SCORE].toFixed(3)), fact("cost", dollars(row[COST])), fact("time", seconds(row[MS])), fact("tokens", count(row[TOKENS])), fact("cached", count(row[CACHED])),
       ...Object.entries(detail.facts || {}).map(([name, value]) => fact(name, value)), fact("folder", data.runs[row[RUN]] + "/" + row[FOLDER])),
   ];
   list(parts, "Verdicts", detail.verdicts, verdict);
   list(parts, "Errors and notes", detail.remarks, (text) => h("li", null, h("span"), h("span"), h("pre", null, text)));
+  if (detail.prompt) parts.push(h("h3", null, "Prompt"), h("pre", { class: "quote" }, detail.prompt));
+  list(parts, "Files, skills and servers of the variant", detail.delivery, (text) => h("li", null, h("span"), h("span"), h("pre", null, text)));
   list(parts, "Session", detail.timeline, moment);
   list(parts, "Calls to models", detail.calls, (call) => h("li", null, h("span", { class: "soft" }, seconds(call.ms)), h("span", { class: call.is_fault ? "bad" : "good" }, call.status), h("pre", null, call.text)));
   if (detail.diff) parts.push(h("h3", null, "Change"), diff(detail.diff));
+  if (detail.files && detail.files.length) {
+    const link = (file) => h("li", null, h("a", { href: "files/" + number + "/" + file.split("/").map(encodeURIComponent).join("/"), target: "_blank", rel: "noopener" }, file));
+    parts.push(h("details", null, h("summary", null, detail.files.length + " files"), h("ul", null, ...detail.files.map(link))));
+  }
   for (const text of detail.left_out || []) parts.push(h("p", { class: "soft" }, text));
-  place.replaceChildren(h("section", { class: "trial" }, ...parts));
+  return parts;
 }
 function list(parts, title, entries, draw) {
   if (entries && entries.length) parts.push(h("h3", null, title), h("ol", { class: "timeline" }, ...entries.map(draw)));
 }
 function verdict(it) {
   return h("li", null, h("span", { class: "soft" }, seconds(it.ms)), h("span", { class: tone(it.status) }, it.status),
-    h("div", null, h("pre", null, it.evaluator + ": " + it.message), it.evidence ? h("details", null, h("summary", null, "evidence"), h("pre", null, it.evidence)) : null));
+    h("div", null, h("pre", null, it.evaluator + ": " + it.message),
+      it.output ? h("details", it.status === "passed" ? null : { open: "" }, h("summary", null, "output"), h("pre", null, it.output)) : null, it.evidence ? h("details", null, h("summary", null, "evidence"), h("pre", null, it.evidence)) : null));
 }
 function moment([t, kind, text, more]) {
   const fault = kind === "tool failed" ? "bad" : "soft";
@@ -205,7 +244,54 @@ function diff(text) {
   }));
 }
 
-function render() { readState(); theme(); sortBoard(); drawHeat(); drawControls(); drawTrials(); drawTrial(); document.documentElement.dataset.ready = "yes"; }
+// --- Keys, as in pagers: the next and the previous trial of the list, and the next failure.
+function step(by, wanted) {
+  const found = matching();
+  let at = found.indexOf(Number(state.trial ?? -1)) + by;
+  if (state.trial === undefined) at = 0;
+  while (at >= 0 && at < found.length && !wanted(data.rows[found[at]])) at += by;
+  if (found[at] !== undefined) go({ trial: String(found[at]), beside: "" });
+}
+addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
+  if (event.key === "j") step(1, () => true);
+  else if (event.key === "k") step(-1, () => true);
+  else if (event.key === "n") step(1, (row) => row[STATUS] !== "passed");
+  else if (event.key === "Escape") go({ trial: "", beside: "" });
+});
+
+// --- With a server: search in sessions, and the state of a run that goes on.
+let asked = null;
+async function searchSessions() {
+  const text = (state.filter || "").trim();
+  if (!data.served || text === asked) return;
+  asked = text;
+  const place = byId("hits");
+  if (text.length < 2) { place.replaceChildren(); return; }
+  const answer = await fetch("search?q=" + encodeURIComponent(text));
+  const found = answer.ok ? await answer.json() : { hits: [], more: 0 };
+  if (asked !== text) return;
+  const hit = (it) => h("li", null, h("a", { href: "#", onclick: (event) => { event.preventDefault(); go({ trial: String(it.trial) }); } },
+    data.agents[data.rows[it.trial][AGENT]] + " on " + data.tasks[data.rows[it.trial][TASK]] + ", trial " + data.rows[it.trial][TRIAL]), " ", h("code", null, it.text));
+  const more = found.more ? [h("p", { class: "soft" }, "and " + found.more + " more trials")] : [];
+  place.replaceChildren(...(found.hits.length ? [h("h3", null, "In sessions"), h("ul", null, ...found.hits.map(hit)), ...more] : []));
+}
+function follow() {
+  const events = new EventSource("events");
+  let first = null;
+  events.onmessage = (event) => {
+    const now = JSON.parse(event.data);
+    first ??= now.ended;
+    byId("live").textContent = now.is_running ? now.ended + " of " + now.trials + " trials ended, " + now.active + " running" : "";
+    if (!now.is_running) events.close();
+    if (now.ended === first && now.is_running) return;
+    // A reload would take an open trial away from its reader.
+    if (state.trial === undefined && now.ended !== first) setTimeout(() => location.reload(), 1000);
+    else if (now.ended !== first) byId("live").append(" · ", h("button", { onclick: () => location.reload() }, "Show new results"));
+  };
+}
+
+function render() { readState(); theme(); sortBoard(); drawHeat(); drawControls(); drawTrials(); drawTrial(); searchSessions(); document.documentElement.dataset.ready = "yes"; }
 for (const button of document.querySelectorAll("#board th button")) {
   const name = button.parentElement.dataset.key;
   button.addEventListener("click", () => go({ board: name, bdir: state.board === name && state.bdir !== "asc" ? "asc" : "" }));
@@ -216,3 +302,4 @@ let typing = 0;
 byId("search").addEventListener("input", (event) => { clearTimeout(typing); typing = setTimeout(() => go({ filter: event.target.value, page: "" }), 150); });
 addEventListener("hashchange", render);
 render();
+if (data.served) follow();

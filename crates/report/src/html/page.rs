@@ -24,18 +24,19 @@ const STYLE: &str = include_str!("page.css");
 
 const SCRIPT: &str = include_str!("page.js");
 
+/// Where the page takes the data of a trial from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrialSource {
+    /// From itself.
+    Embedded,
+    /// From the server of the page, at `trials/NUMBER.json`. The server also sends events and searches sessions.
+    Served,
+}
+
 /// Writes the report as one page. Sessions, diffs and calls are read from the trials' directories,
 /// a few trials at a time, with limits so that the page stays usable.
 pub fn html(report: &Report, trials: &Trials, out: &mut impl Write) -> io::Result<()> {
-    head(report, out)?;
-    answer(trials, out)?;
-    board(report, out)?;
-    charts::write(report, out)?;
-    prose(report, out)?;
-    out.write_all(FRAME.as_bytes())?;
-    write!(out, "<script type=\"application/json\" id=\"data\">")?;
-    write_json(out, &data(report, trials))?;
-    writeln!(out, "</script>")?;
+    start(report, trials, TrialSource::Embedded, out)?;
     let bounds = DetailLimits::for_trials(trials.trials.len());
     let page = |number: usize, trial: &Trial| -> io::Result<Vec<u8>> {
         let folder = trials.runs[trial.run].folder.join(&trial.folder);
@@ -46,33 +47,84 @@ pub fn html(report: &Report, trials: &Trials, out: &mut impl Write) -> io::Resul
         Ok(page)
     };
     parallel_for_each(&trials.trials, page, |page| out.write_all(&page?))?;
+    end(out)
+}
+
+/// Writes the page of a run for a server, which has the data of the trials.
+pub fn served_html(report: &Report, trials: &Trials, out: &mut impl Write) -> io::Result<()> {
+    start(report, trials, TrialSource::Served, out)?;
+    end(out)
+}
+
+/// The data of one trial as JSON, nearly complete; `None` without such a trial.
+pub fn trial_json(trials: &Trials, number: usize) -> Option<serde_json::Result<String>> {
+    let trial = trials.trials.get(number)?;
+    let folder = trials.runs[trial.run].folder.join(&trial.folder);
+    let detail = detail::read(&folder, DetailLimits::ON_DEMAND);
+    Some(serde_json::to_string(&detail))
+}
+
+/// Everything but the trials.
+fn start(
+    report: &Report,
+    trials: &Trials,
+    source: TrialSource,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let connect = match source {
+        TrialSource::Embedded => "",
+        TrialSource::Served => "connect-src 'self'; ",
+    };
+    let theme = "<button id=\"theme\">Dark</button>";
+    head("Report", &headline(report), (connect, theme), out)?;
+    answer(trials, out)?;
+    board(report, out)?;
+    charts::write(report, out)?;
+    prose(report, out)?;
+    out.write_all(FRAME.as_bytes())?;
+    write!(out, "<script type=\"application/json\" id=\"data\">")?;
+    write_json(out, &data(report, trials, source))?;
+    writeln!(out, "</script>")
+}
+
+fn end(out: &mut impl Write) -> io::Result<()> {
     write!(out, "<script>{SCRIPT}</script>\n</body>\n</html>\n")
 }
 
 /// The elements that the script fills.
-const FRAME: &str = r#"<h2>Tasks</h2>
+const FRAME: &str = r#"<p id="live" class="soft" role="status"></p>
+<h2>Tasks</h2>
 <p class="soft">Mean score of each agent on each task; a click shows the trials. <button id="hard">Sort by score</button></p>
 <div id="heat"></div>
 <h2 id="trials">Trials</h2>
 <div class="controls"><input id="search" type="search" placeholder="filter: agent, task, status, outcome, message" aria-label="filter"><span id="choices" class="controls"></span></div>
-<div id="trial"></div>
+<div id="hits"></div>
+<div id="trial" tabindex="-1"></div>
 <div id="list"></div>
+<p class="soft">Keys: <kbd>j</kbd> and <kbd>k</kbd> next and previous trial, <kbd>n</kbd> next failure, <kbd>Esc</kbd> close.</p>
 <noscript><p>Tasks and trials are shown by a script.</p></noscript>
 "#;
 
-fn head(report: &Report, out: &mut impl Write) -> io::Result<()> {
+/// The start of a page, with a part of its content security policy and the controls at its top.
+pub(super) fn head(
+    title: &str,
+    subtitle: &str,
+    (connect, controls): (&str, &str),
+    out: &mut impl Write,
+) -> io::Result<()> {
     let hash = STANDARD.encode(Sha256::digest(SCRIPT.as_bytes()));
     let policy = format!(
-        "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'"
+        "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{hash}'; {connect}base-uri 'none'; form-action 'none'"
     );
     write!(
         out,
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>Proctor report</title>\n<style>{STYLE}</style>\n</head>\n<body>\n\
-         <header><div><h1>Report</h1><p class=\"soft\">{}</p></div><button id=\"theme\">Dark</button></header>\n",
-        escape(&headline(report))
+         <title>Proctor {}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n\
+         <header><div><h1>{title}</h1><p class=\"soft\">{}</p></div>{controls}</header>\n",
+        title.to_lowercase(),
+        escape(subtitle)
     )
 }
 
@@ -173,7 +225,7 @@ fn prose(report: &Report, out: &mut impl Write) -> io::Result<()> {
 }
 
 /// The data of the script: rows of plain values, with agents and tasks by index.
-fn data(report: &Report, trials: &Trials) -> serde_json::Value {
+fn data(report: &Report, trials: &Trials, source: TrialSource) -> serde_json::Value {
     let agents: Vec<&str> = trials.agents.iter().map(|it| it.name.as_str()).collect();
     let tasks: Vec<&str> = trials.tasks.iter().map(|it| it.name.as_str()).collect();
     let broken: Vec<bool> = report
@@ -215,7 +267,8 @@ fn data(report: &Report, trials: &Trials) -> serde_json::Value {
     let rows: Vec<serde_json::Value> = rows.collect();
     let order = report.agents.iter().map(|it| number(&agents, &it.name));
     let order: Vec<usize> = order.collect();
-    json!({ "agents": agents, "order": order, "tasks": tasks, "broken": broken, "runs": runs, "cells": cells, "rows": rows })
+    let served = source == TrialSource::Served;
+    json!({ "agents": agents, "order": order, "tasks": tasks, "broken": broken, "runs": runs, "cells": cells, "rows": rows, "served": served })
 }
 
 /// Writes JSON that cannot end its element.
