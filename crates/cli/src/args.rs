@@ -16,7 +16,7 @@ use clap::{
     Parser, Subcommand, ValueEnum,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
-use proctor_sandbox::Network;
+use proctor_sandbox::{Network, SandboxKind};
 
 pub use clusters::{InterruptArg, TrialArgs};
 pub use config::{ConfigArgs, ConfigCommand, InstallAgentsArgs, Level, SuggestTestcaseArgs};
@@ -293,6 +293,15 @@ pub enum SandboxArg {
     Docker,
 }
 
+impl From<SandboxArg> for SandboxKind {
+    fn from(kind: SandboxArg) -> SandboxKind {
+        match kind {
+            SandboxArg::Local => SandboxKind::Local,
+            SandboxArg::Docker => SandboxKind::Docker,
+        }
+    }
+}
+
 /// A label of a run.
 fn label(text: &str) -> Result<(String, String), String> {
     let parts = text.split_once('=');
@@ -538,6 +547,16 @@ pub struct CheckArgs {
     /// Number of attempts for each task, to detect flaky tasks
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub times: u32,
+    /// Where trials run; overrides the suite [default: containers for task directories, else this
+    /// machine]
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub sandbox: Option<SandboxArg>,
+    /// Image of trials in containers whose task names none; overrides the suite
+    #[arg(long, value_name = "NAME")]
+    pub image: Option<String>,
+    /// Network of trials in containers; overrides suite and tasks
+    #[arg(long, value_name = "NETWORK", value_parser = network())]
+    pub network: Option<Network>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

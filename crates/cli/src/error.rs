@@ -394,7 +394,9 @@ impl CliError {
                 "use an available image: proctor image build {shipped} --arg BASE=IMAGE"
             )),
             CliError::Input { hint, .. } => Some(hint.clone()),
-            CliError::FailedStart(failed) => failed.hint.clone(),
+            CliError::FailedStart(failed) | CliError::Check(CheckError::FailedStart(failed)) => {
+                failed.hint.clone()
+            }
             CliError::NoSession { known, .. } | CliError::NotInteractive { known, .. } => {
                 Some(format!("use one of: {}", known.join(", ")))
             }
@@ -485,6 +487,7 @@ impl CliError {
                 | RunError::Slurm(_)
                 | RunError::LiteLlm(LiteLlmError::Ended { .. } | LiteLlmError::Silent { .. }),
             )
+            | CliError::Check(CheckError::Run(RunError::Sandbox(_) | RunError::Gateway(_)))
             | CliError::Spec(SpecError::Run(RunError::Sandbox(_) | RunError::Gateway(_)))
             | CliError::Rescore(RescoreError::Run(_))
             | CliError::NoResult(_)

@@ -357,7 +357,7 @@ fn the_task_of_the_docs_is_sound() {
     }
     assert_eq!(files, 6);
     context
-        .proctor(["task", "check", "greet"])
+        .proctor(["task", "check", "greet", "--sandbox", "local"])
         .run()
         .assert_code(0);
 }

@@ -18,7 +18,7 @@ use proctor_sandbox::{SandboxKind, host::Host};
 
 use super::models;
 use crate::{
-    args::{DecisionArgs, PlanArgs, RunArgs, SandboxArg},
+    args::{DecisionArgs, PlanArgs, RunArgs},
     error::CliError,
     ui,
 };
@@ -143,7 +143,9 @@ pub fn folders(
 ) -> Result<PlannedRun, CliError> {
     let paths: Vec<Utf8PathBuf> = paths.iter().map(|path| host.cwd.join(path)).collect();
     let suite = suite_of_folders(&paths, &args.options.agent, &host.env, settings);
-    let suite = suite.map_err(CliError::Config)?;
+    let mut suite = suite.map_err(CliError::Config)?;
+    // Scripts of a folder are not the user's own.
+    suite.execution.use_containers();
     plan_suite(suite, &[], args, (host, settings))
 }
 
@@ -290,10 +292,8 @@ fn no_match(what: &'static str, name: &str, known: Vec<String>) -> CliError {
 }
 
 fn apply_sandbox(execution: &mut Execution, args: &RunArgs) -> Result<(), CliError> {
-    match args.options.sandbox {
-        Some(SandboxArg::Docker) => execution.use_containers(),
-        Some(SandboxArg::Local) => execution.sandbox = SandboxKind::Local,
-        None => {}
+    if let Some(kind) = args.options.sandbox {
+        execution.choose_sandbox(kind.into());
     }
     match &args.options.image {
         Some(_) if execution.sandbox == SandboxKind::Local => {

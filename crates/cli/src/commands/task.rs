@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_harness::{
-    config::{Settings, SuiteFile},
+    config::{Execution, Settings, SuiteFile},
     plan::resolve_suite,
-    run::check::{TaskCheck, check as prove},
+    run::check::{self, TaskCheck},
     task::{Task, case, find},
 };
 use proctor_record::record::TrialStatus;
-use proctor_sandbox::host::Host;
+use proctor_sandbox::{SandboxKind, host::Host};
 use tokio_util::sync::CancellationToken;
 
 use super::run::until_done;
@@ -27,8 +27,14 @@ pub fn check(args: &CheckArgs) -> Result<Exit, CliError> {
     let cancel = CancellationToken::new();
     let mut checks = Vec::new();
     for path in &args.paths {
-        for task in tasks(path, &host, &settings)? {
-            let checking = prove(&task, &host, args.times, &cancel);
+        let (tasks, mut wanted) = tasks(path, &host, &settings)?;
+        choose(&mut wanted, args);
+        for task in tasks {
+            let execution = check::execution(&task, &wanted);
+            if let Some(setting) = idle_option(args, &execution) {
+                return Err(CliError::NeedsContainers { setting });
+            }
+            let checking = check::check(&task, (&host, &execution), args.times, &cancel);
             let checked = until_done(checking, &progress, &cancel)?;
             if cancel.is_cancelled() {
                 return Ok(Exit::Interrupted);
@@ -51,20 +57,45 @@ pub fn check(args: &CheckArgs) -> Result<Exit, CliError> {
     })
 }
 
-/// The tasks that a path names: of a suite, of task folders, or of test cases.
-fn tasks(path: &Utf8Path, host: &Host, settings: &Settings) -> Result<Vec<Arc<Task>>, CliError> {
+/// Applies the options that say where trials run.
+fn choose(wanted: &mut Execution, args: &CheckArgs) {
+    if let Some(kind) = args.sandbox {
+        wanted.choose_sandbox(kind.into());
+    }
+    wanted.image = args.image.clone().or(wanted.image.take());
+    wanted.network = args.network.clone().or(wanted.network.take());
+}
+
+/// An option that has no effect without containers.
+fn idle_option(args: &CheckArgs, execution: &Execution) -> Option<&'static str> {
+    match execution.sandbox {
+        SandboxKind::Docker => None,
+        SandboxKind::Local if args.image.is_some() => Some("--image"),
+        SandboxKind::Local => args.network.as_ref().map(|_| "--network"),
+    }
+}
+
+/// The tasks that a path names: of a suite, of task folders, or of test cases. A suite also says
+/// where they run.
+fn tasks(
+    path: &Utf8Path,
+    host: &Host,
+    settings: &Settings,
+) -> Result<(Vec<Arc<Task>>, Execution), CliError> {
     let full = host.cwd.join(path);
     if let Some(file) = SuiteFile::open(path) {
         let suite = resolve_suite(file, &host.env, settings).map_err(CliError::Config)?;
-        return Ok(suite.tasks);
+        return Ok((suite.tasks, suite.execution));
     }
     if find::is_dataset(&full) {
-        return super::load_folders(path, host, settings);
+        let tasks = super::load_folders(path, host, settings)?;
+        return Ok((tasks, Execution::default()));
     }
     let load = |file: &Utf8PathBuf| case::load(file, &host.env, settings).map(Arc::new);
     let files = super::files(path, host)?;
     let loaded: Result<Vec<_>, _> = files.iter().map(load).collect();
-    loaded.map_err(|error| CliError::Config(vec![error]))
+    let tasks = loaded.map_err(|error| CliError::Config(vec![error]))?;
+    Ok((tasks, Execution::default()))
 }
 
 fn shown(check: &TaskCheck) -> String {

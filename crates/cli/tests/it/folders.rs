@@ -35,7 +35,7 @@ fn task(context: &TestContext, files: &[(&str, &str)]) -> Utf8PathBuf {
 }
 
 fn run(context: &TestContext, folder: &Utf8PathBuf, args: &[&str]) -> Output {
-    let all = ["run", folder.as_str()];
+    let all = ["run", folder.as_str(), "--sandbox", "local"];
     context
         .proctor(all.into_iter().chain(args.iter().copied()))
         .run()
@@ -89,7 +89,7 @@ fn an_agent_gets_the_instruction_and_the_files_and_nothing_of_the_tests() {
     context.install_fake("agent", &json!([{"run": {"argv": ["sh", "-c", look]}}]));
     task(&context, &[]);
     let suite = context.root().join("proctor.yaml");
-    let text = "agents: [{name: a, type: command, config: {command: [sh, -c, LOOK]}}]\ntasks: [{folder: 'tasks/*'}]\n";
+    let text = "agents: [{name: a, type: command, config: {command: [sh, -c, LOOK]}}]\ntasks: [{folder: 'tasks/*'}]\nsandbox: local\n";
     fs_err::write(&suite, text.replace("LOOK", &format!("{look:?}"))).unwrap();
     context.proctor(["run"]).run().assert_code(0);
     let seen = fs_err::read_to_string(seen).unwrap();
@@ -193,9 +193,11 @@ fn verifier_has_its_own_variables_without_ignored_files() {
         ("tests/big.tmp", "x"),
     ];
     let folder = task(&context, &files);
+    let local = ["--sandbox", "local"];
     let args = ["run", folder.as_str(), "--agent", "oracle"];
+    let args = [args.as_slice(), &local].concat();
     let home = context.home();
-    let program = context.proctor(args).env("OLD_HOME", home.as_str());
+    let program = context.proctor(args.clone()).env("OLD_HOME", home.as_str());
     program.env("SECRET", "s3cret").run().assert_code(0);
     // A missing variable is reported with its position before the run.
     let output = context.proctor(args).run();
@@ -294,7 +296,15 @@ fn new_tasks_are_valid_and_check_reports_missing_parts() {
         }
         context.proctor(["validate", config]).run().assert_code(0);
         let check = context
-            .proctor(["task", "check", config, "--times", "1"])
+            .proctor([
+                "task",
+                "check",
+                config,
+                "--times",
+                "1",
+                "--sandbox",
+                "local",
+            ])
             .run();
         check.assert_code(1);
         assert!(check.stdout.contains("fill in"), "{kind}: {check}");
@@ -309,7 +319,15 @@ fn valid_folder_passes_the_check_and_an_invalid_one_does_not() {
     let context = context();
     let check = |files: &[(&str, &str)]| {
         let folder = task(&context, files);
-        let args = ["task", "check", folder.as_str(), "--times", "2"];
+        let args = [
+            "task",
+            "check",
+            folder.as_str(),
+            "--times",
+            "2",
+            "--sandbox",
+            "local",
+        ];
         context.proctor(args).run()
     };
     let sound = check(&[]);
@@ -331,7 +349,8 @@ fn valid_folder_passes_the_check_and_an_invalid_one_does_not() {
     assert!(silent.stdout.contains("no reward"), "{silent}");
     let folder = task(&context, &[]);
     fs_err::remove_dir_all(folder.join("solution")).unwrap();
-    let unsolved = context.proctor(["task", "check", folder.as_str()]).run();
+    let args = ["task", "check", folder.as_str(), "--sandbox", "local"];
+    let unsolved = context.proctor(args).run();
     unsolved.assert_code(1);
     assert!(
         unsolved
@@ -353,7 +372,7 @@ fn bad_input_of_one_trial_does_not_end_the_others() {
     let suite = context.root().join("proctor.yaml");
     let bad = "{id: bad, repo: ./repo, tag: no-such-tag, test_cmd: 'true', time_limit_minutes: 1}";
     let agents = "[{name: a, type: command, config: {command: [agent]}}]";
-    let text = format!("agents: {agents}\ntasks: [{bad}, {{folder: tasks}}]\n");
+    let text = format!("agents: {agents}\ntasks: [{bad}, {{folder: tasks}}]\nsandbox: local\n");
     fs_err::write(&suite, text).unwrap();
     let output = context.proctor(["run", "--json"]).run();
     output.assert_code(2);
@@ -363,4 +382,48 @@ fn bad_input_of_one_trial_does_not_end_the_others() {
     assert_eq!(summary["trials"][0]["status"], "passed");
     assert_eq!(summary["failed_starts"][0]["task"], "bad");
     assert_eq!(summary["not_run"], 1);
+}
+
+/// The scripts of a task folder are not the user's own.
+#[test]
+fn scripts_of_a_task_folder_run_on_this_machine_only_if_that_is_chosen() {
+    let context = context();
+    let ran = context.root().join("ran");
+    let script = format!("touch {ran}\n{TEST}");
+    let folder = task(&context, &[("tests/test.sh", &script)]);
+    let folder = folder.as_str();
+    // Containers are the default, and there is no engine.
+    for args in [
+        &["task", "check", folder, "--times", "1"][..],
+        &["run", folder, "--agent", "null"],
+    ] {
+        let program = context.proctor(args.iter().copied());
+        let output = program.env("DOCKER_HOST", "unix:///no/engine.sock").run();
+        output.assert_code(3);
+        assert!(output.stderr.contains("--sandbox local"), "{output}");
+    }
+    let suite = context.root().join("proctor.yaml");
+    let text = "agents: [{type: 'null', name: a}]\ntasks: [{folder: tasks}]\n";
+    fs_err::write(&suite, text).unwrap();
+    for args in [&["run"][..], &["validate"]] {
+        let output = context.proctor(args.iter().copied()).run();
+        output.assert_code(2);
+        for part in ["task.toml", "`--sandbox docker`", "`--sandbox local`"] {
+            assert!(output.stderr.contains(part), "{part}: {output}");
+        }
+    }
+    assert!(!ran.exists());
+    let chosen = ["run", "--sandbox", "local"];
+    context.proctor(chosen).run().assert_code(1);
+    assert!(ran.exists());
+    // A suite says where its tasks are checked.
+    fs_err::remove_file(&ran).unwrap();
+    fs_err::write(&suite, format!("{text}sandbox: local\n")).unwrap();
+    let check = ["task", "check", "proctor.yaml", "--times", "1"];
+    context.proctor(check).run().assert_code(0);
+    assert!(ran.exists());
+    let idle = [check.as_slice(), &["--network", "none"]].concat();
+    let output = context.proctor(idle).run();
+    output.assert_code(2);
+    assert!(output.stderr.contains("--network"), "{output}");
 }

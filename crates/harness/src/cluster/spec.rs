@@ -366,10 +366,8 @@ impl TrialSpec {
             return Err(NoMatch { what, name, known }.into());
         }
         suite.trials = 1;
-        match self.sandbox {
-            Some(SandboxKind::Docker) => suite.execution.use_containers(),
-            Some(SandboxKind::Local) => suite.execution.sandbox = SandboxKind::Local,
-            None => {}
+        if let Some(kind) = self.sandbox {
+            suite.execution.choose_sandbox(kind);
         }
         if let Some(network) = &self.network {
             suite.execution.network = Network::named(network);

@@ -32,6 +32,8 @@ pub struct Execution {
     pub executor: Executor,
     /// The kind of sandbox.
     pub sandbox: SandboxKind,
+    /// Whether the user chose the kind of sandbox, with an option or in the suite.
+    pub chose_sandbox: bool,
     /// The image of trials whose agent and task name none.
     pub image: Option<String>,
     /// Replacements of image names, such as those of a mirror.
@@ -64,6 +66,15 @@ impl Execution {
         self.sandbox = SandboxKind::Docker;
         if !self.refuses_gateway {
             self.gateway.get_or_insert_default();
+        }
+    }
+
+    /// Runs trials in the kind of sandbox that the user chose.
+    pub fn choose_sandbox(&mut self, kind: SandboxKind) {
+        self.chose_sandbox = true;
+        match kind {
+            SandboxKind::Docker => self.use_containers(),
+            SandboxKind::Local => self.sandbox = SandboxKind::Local,
         }
     }
 
@@ -353,6 +364,7 @@ pub(super) fn read(suite: &Suite, folder: &Utf8Path, faults: &mut Vec<Fault>) ->
 }
 
 fn sandbox(node: &Node, execution: &mut Execution) -> Result<(), Fault> {
+    execution.chose_sandbox = true;
     if let Value::String(_) = node.value {
         execution.sandbox = node.read()?;
         return Ok(());

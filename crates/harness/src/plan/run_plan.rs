@@ -12,7 +12,11 @@ use proctor_agents::{
 };
 use proctor_document::{ConfigError, Fault, Node, Span};
 use proctor_gateway::Prices;
-use proctor_record::{record::cli::Registry, shuffle::Shuffle, usage::Usd};
+use proctor_record::{
+    record::{TaskKind, cli::Registry},
+    shuffle::Shuffle,
+    usage::Usd,
+};
 use proctor_sandbox::{SandboxKind, host::Host, packages::Package};
 use serde_json::Value;
 
@@ -105,8 +109,14 @@ impl TrialPlan {
     }
 }
 
-/// Checks that a task can run on this machine, without a container.
-fn check_sandbox(task: &Task) -> Result<(), ConfigError> {
+/// Checks that a task can and may run on this machine, without a container.
+fn check_sandbox(task: &Task, execution: &Execution) -> Result<(), ConfigError> {
+    if !execution.chose_sandbox && task.kind == TaskKind::Folder {
+        let message = "the scripts of a task folder run on this machine only if that is chosen";
+        let fault = Fault::new(Span::default(), message);
+        let hint = "use `--sandbox docker` (in a suite `sandbox: docker`), or `--sandbox local` if you trust the task";
+        return Err(task.source.error(vec![fault.with_hint(hint)]));
+    }
     task.needs_container().map_or(Ok(()), Err)
 }
 
@@ -397,7 +407,7 @@ fn pairs_of(
     let is_local = suite.execution.sandbox == SandboxKind::Local;
     let checked = task.prompt().and_then(|prompt| {
         if is_local {
-            check_sandbox(task)?;
+            check_sandbox(task, &suite.execution)?;
         }
         Ok(prompt)
     });

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use camino::Utf8Path;
 use proctor_document::ConfigError;
 use proctor_record::{
-    record::{Record, TrialStatus, VerdictStatus},
+    record::{Record, TaskKind, TrialStatus, VerdictStatus},
     text::counted,
 };
 use proctor_sandbox::{SandboxKind, host::Host};
@@ -14,9 +14,9 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    config::{Execution, KeepWorkspace},
+    config::{Execution, Executor, KeepWorkspace},
     plan::{RunPlan, TrialPlan},
-    run::{OnChange, OnEnd, RunError, Runner, control::Control},
+    run::{FailedStart, OnChange, OnEnd, RunError, Runner, control::Control},
     task::Task,
 };
 
@@ -48,32 +48,55 @@ pub enum CheckError {
     /// A trial could not be run.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// A trial could not be started because its input is not valid.
+    #[error("{task} cannot be checked: {message}", task = .0.task, message = .0.message)]
+    FailedStart(FailedStart),
     /// The directory of the trials cannot be created.
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }
 
+/// Where the trials of a check execute: where the user chose, else where the task requires. The
+/// scripts of a task folder are not the user's own, so they require a container.
+pub fn execution(task: &Task, wanted: &Execution) -> Execution {
+    let mut execution = Execution {
+        executor: match &wanted.executor {
+            Executor::Slurm(_) => Executor::Local,
+            other => other.clone(),
+        },
+        sandbox: SandboxKind::Local,
+        image: wanted.image.clone(),
+        images: wanted.images.clone(),
+        limits: wanted.limits,
+        network: wanted.network.clone(),
+        keep_workspace: KeepWorkspace::None,
+        ..Execution::default()
+    };
+    let needs_container = task.kind == TaskKind::Folder || task.needs_container().is_some();
+    if wanted.chose_sandbox {
+        execution.choose_sandbox(wanted.sandbox);
+    } else if needs_container {
+        execution.use_containers();
+    }
+    execution
+}
+
 /// Checks a task with each of the two agents, `trials` times.
 pub async fn check(
     task: &Arc<Task>,
-    host: &Host,
+    (host, execution): (&Host, &Execution),
     times: u32,
     cancel: &CancellationToken,
 ) -> Result<TaskCheck, CheckError> {
+    if let (SandboxKind::Local, Some(why)) = (execution.sandbox, task.needs_container()) {
+        return Err(why.into());
+    }
     let folder = tempfile::tempdir_in(&host.temp)?;
     let folder = Utf8Path::from_path(folder.path()).unwrap_or(&host.temp);
     let calibration = Calibration {
         host,
         folder,
-        // The sandbox that the task requires.
-        execution: Execution {
-            sandbox: match task.needs_container() {
-                Some(_) => SandboxKind::Docker,
-                None => SandboxKind::Local,
-            },
-            keep_workspace: KeepWorkspace::None,
-            ..Execution::default()
-        },
+        execution,
         times,
         cancel,
     };
@@ -109,7 +132,7 @@ fn mean_score(records: &[Record]) -> Option<f64> {
 struct Calibration<'a> {
     host: &'a Host,
     folder: &'a Utf8Path,
-    execution: Execution,
+    execution: &'a Execution,
     times: u32,
     cancel: &'a CancellationToken,
 }
@@ -117,12 +140,12 @@ struct Calibration<'a> {
 impl Calibration<'_> {
     /// The records of repeated trials.
     async fn trials(&self, plan: TrialPlan) -> Result<Vec<Record>, CheckError> {
-        let plan = RunPlan::of_cases(vec![plan], self.times, None, &self.execution, self.host);
+        let plan = RunPlan::of_cases(vec![plan], self.times, None, self.execution, self.host);
         let runner = Runner {
             plan: &plan.expect("a single task has a unique name"),
             host: self.host,
             results_dir: self.folder,
-            execution: &self.execution,
+            execution: self.execution,
             parallel: 1,
             retries: 0,
             control: &Control::default(),
@@ -130,7 +153,10 @@ impl Calibration<'_> {
             on_end: &OnEnd::default(),
             run_jobs: None,
         };
-        let summary = Box::pin(runner.run(&|_, _| {}, self.cancel)).await?;
+        let mut summary = Box::pin(runner.run(&|_, _| {}, self.cancel)).await?;
+        if let Some(failed) = summary.failed_starts.pop() {
+            return Err(CheckError::FailedStart(failed));
+        }
         let records = summary.trials.iter();
         Ok(records
             .filter_map(|trial| Record::read(&trial.record).ok())

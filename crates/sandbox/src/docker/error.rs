@@ -116,7 +116,7 @@ impl EngineError {
     /// A suggestion for the user.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Unreachable { .. } => Some("start it, or set its address in DOCKER_HOST or the suite's `hosts`; `proctor doctor` tells what is there".to_owned()),
+            Self::Unreachable { .. } => Some("start it, or set its address in DOCKER_HOST or the suite's `hosts`; `proctor doctor` tells what is there; `--sandbox local` needs no containers".to_owned()),
             Self::ImageMissing { image } => Some(match shipped(image) {
                 Some(name) => format!("build it: proctor image build {name} --tag {image}"),
                 None => format!(
