@@ -90,6 +90,12 @@ pub enum CliError {
         /// The folder.
         folder: Utf8PathBuf,
     },
+    /// A task of Terminal-Bench 1.
+    #[error("{path} is a task of Terminal-Bench 1 (task.yaml), which is not supported")]
+    TerminalBench {
+        /// The file or folder.
+        path: Utf8PathBuf,
+    },
     /// No path was given and there is no suite here.
     #[error(
         "nothing to run: no path given, and no proctor.yaml or thunderdome.yaml in this directory"
@@ -416,6 +422,9 @@ impl CliError {
         let hint = match self {
             CliError::NoTestCases { .. } => {
                 "test cases end in .yaml, .yml or .json, and task directories contain a task.toml; create one with `proctor init` or `proctor task new`"
+            }
+            CliError::TerminalBench { .. } => {
+                "convert it to a task directory in Harbor's format, with a task.toml"
             }
             CliError::Package(_) => {
                 "list the versions in a file, oldest first, and pass it with --versions"

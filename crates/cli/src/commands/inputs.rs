@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_document::ConfigError;
 use proctor_harness::{
     config::{LogLevel, Settings},
     plan::{CaseOptions, ResolvedSuite, TrialPlan},
@@ -10,7 +11,7 @@ use proctor_harness::{
 };
 use proctor_sandbox::host::Host;
 
-use crate::{args::ProgressStyle, error::CliError, personality::Personality};
+use crate::{args::ProgressStyle, error::CliError, personality::Personality, ui};
 
 /// Loads the given test cases. The error lists the faults of all of them.
 pub(super) fn load<'a>(
@@ -39,6 +40,16 @@ pub(super) fn load<'a>(
 /// The test case files of a path: the file itself, or those in a directory.
 pub(super) fn files(path: &Utf8Path, host: &Host) -> Result<Vec<Utf8PathBuf>, CliError> {
     let full = host.cwd.join(path);
+    let folder = if full.is_dir() {
+        Some(full.as_path())
+    } else {
+        full.parent()
+    };
+    if folder.is_some_and(|folder| find::is_terminal_bench(folder) && names_its_task(&full)) {
+        return Err(CliError::TerminalBench {
+            path: path.to_owned(),
+        });
+    }
     if !full.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
@@ -56,12 +67,18 @@ pub(super) fn files(path: &Utf8Path, host: &Host) -> Result<Vec<Utf8PathBuf>, Cl
     Ok(found.into_iter().map(shown).collect())
 }
 
-/// Loads the task directories in a directory.
+/// Whether a path is a folder, or the file of a task of Terminal-Bench 1.
+fn names_its_task(path: &Utf8Path) -> bool {
+    path.is_dir() || path.file_name() == Some("task.yaml")
+}
+
+/// Loads the task directories in a directory, with the errors of those that cannot be run. One
+/// that is given alone must be valid.
 pub(super) fn load_folders(
     path: &Utf8Path,
     host: &Host,
     settings: &Settings,
-) -> Result<Vec<Arc<Task>>, CliError> {
+) -> Result<(Vec<Arc<Task>>, Vec<ConfigError>), CliError> {
     let mut tasks = Vec::new();
     let mut errors = Vec::new();
     for folder in find::task_folders(path) {
@@ -70,10 +87,22 @@ pub(super) fn load_folders(
             Err(error) => errors.push(error),
         }
     }
-    if errors.is_empty() {
-        Ok(tasks)
-    } else {
-        Err(CliError::Config(errors))
+    if tasks.is_empty() && !errors.is_empty() {
+        return Err(CliError::Config(errors));
+    }
+    Ok((tasks, errors))
+}
+
+/// Reports the task directories that cannot be run, next to those that can.
+pub(super) fn show_refused(errors: &[ConfigError]) {
+    for error in errors {
+        ui::error(&CliError::Config(vec![error.clone()]));
+    }
+    if !errors.is_empty() {
+        let tasks = ui::counted(errors.len(), "task");
+        ui::note(&format!(
+            "note: cannot run {tasks}; the others are not affected"
+        ));
     }
 }
 

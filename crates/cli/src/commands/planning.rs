@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use camino::Utf8PathBuf;
 use proctor_agents::ADAPTERS;
+use proctor_document::ConfigError;
 use proctor_harness::{
     config::{Execution, Executor, GatewaySettings, KeepWorkspace, LogLevel, Settings, SuiteFile},
     plan::{
@@ -43,6 +44,8 @@ pub struct PlannedRun {
     pub log_level: Option<LogLevel>,
     /// Notes about settings that have no effect.
     notes: Vec<String>,
+    /// The errors of tasks that are not in the plan because they cannot be run.
+    pub refused: Vec<ConfigError>,
 }
 
 impl PlannedRun {
@@ -56,6 +59,7 @@ impl PlannedRun {
         for note in &self.notes {
             ui::note(note);
         }
+        super::show_refused(&self.refused);
         let names = &self.execution.pass_through;
         if !names.is_empty() {
             ui::note(&format!(
@@ -156,6 +160,13 @@ fn plan_suite(
     (host, settings): (&Host, &Settings),
 ) -> Result<PlannedRun, CliError> {
     let options = &args.options;
+    if options.dry_run {
+        let unset = suite.take_unset();
+        suite.notes.extend(unset);
+    } else {
+        suite.refuse_unset();
+    }
+    let refused = refused(&mut suite, options)?;
     let filter = Filter {
         agents: agents.to_vec(),
         tasks: options.task.clone(),
@@ -190,6 +201,7 @@ fn plan_suite(
     Ok(PlannedRun {
         log_level: settings.log_level,
         notes: super::notes(&suite),
+        refused,
         results_dir: suite
             .results_dir
             .unwrap_or_else(|| super::runs_dir(&host, settings)),
@@ -238,7 +250,23 @@ pub fn cases(
         results_dir: super::runs_dir(host, settings),
         parallel: options.parallel.map_or(1, usize::from),
         notes: Vec::new(),
+        refused: Vec::new(),
     })
+}
+
+/// The errors of the selected tasks that cannot be run, next to those that can. An experiment needs
+/// all of its tasks.
+fn refused(suite: &mut ResolvedSuite, options: &PlanArgs) -> Result<Vec<ConfigError>, CliError> {
+    let mut refused = std::mem::take(&mut suite.refused);
+    let wanted = &options.task;
+    refused.retain(|it| wanted.is_empty() || wanted.iter().any(|name| it.is_called(name)));
+    let is_all = suite.tasks.is_empty();
+    let is_named = !wanted.is_empty() && !refused.is_empty();
+    let errors: Vec<ConfigError> = refused.into_iter().map(|it| it.error).collect();
+    if !errors.is_empty() && (is_all || is_named || suite.experiment.is_some()) {
+        return Err(CliError::Config(errors));
+    }
+    Ok(errors)
 }
 
 /// The labels of the run, each key once.

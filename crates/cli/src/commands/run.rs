@@ -61,12 +61,19 @@ pub fn run(args: &RunArgs) -> Result<Exit, CliError> {
 
 /// Runs a plan that is not an experiment, and prints its results.
 pub(super) fn run_planned(planned: &PlannedRun, args: &RunArgs) -> Result<Exit, CliError> {
-    if args.options.dry_run {
-        return dry_run(&planned.plan);
-    }
     planned.show_notes();
-    let summary = execute(planned, args, &|_| None)?;
-    print_result(&summary, planned, args)
+    let exit = if args.options.dry_run {
+        dry_run(&planned.plan)?
+    } else {
+        let summary = execute(planned, args, &|_| None)?;
+        print_result(&summary, planned, args)?
+    };
+    Ok(match exit {
+        Exit::Interrupted => exit,
+        // The other tasks ran.
+        _ if !planned.refused.is_empty() => Exit::Usage,
+        _ => exit,
+    })
 }
 
 /// Makes a line of an event, to be shown with the progress.

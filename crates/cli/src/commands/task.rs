@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_document::ConfigError;
 use proctor_harness::{
     config::{Execution, Settings, SuiteFile},
     plan::resolve_suite,
@@ -26,10 +27,17 @@ pub fn check(args: &CheckArgs) -> Result<Exit, CliError> {
     let progress = ui::Progress::new(ProgressStyle::Quiet, &host);
     let cancel = CancellationToken::new();
     let mut checks = Vec::new();
+    let mut refused = Vec::new();
     for path in &args.paths {
-        let (tasks, mut wanted) = tasks(path, &host, &settings)?;
-        choose(&mut wanted, args);
-        for task in tasks {
+        let mut found = tasks(path, &host, &settings)?;
+        choose(&mut found.execution, args);
+        let wanted = found.execution;
+        refused.append(&mut found.refused);
+        for task in found.tasks {
+            if let Err(error) = task.check_variables() {
+                refused.push(error);
+                continue;
+            }
             let execution = check::execution(&task, &wanted);
             if let Some(setting) = idle_option(args, &execution) {
                 return Err(CliError::NeedsContainers { setting });
@@ -47,6 +55,10 @@ pub fn check(args: &CheckArgs) -> Result<Exit, CliError> {
     }
     if args.json {
         ui::print_json(&checks)?;
+    }
+    super::show_refused(&refused);
+    if !refused.is_empty() {
+        return Ok(Exit::Usage);
     }
     let is_broken = checks.iter().any(|check| !check.problems.is_empty());
     let is_checked = checks.iter().all(|check| check.infrastructure.is_empty());
@@ -75,27 +87,42 @@ fn idle_option(args: &CheckArgs, execution: &Execution) -> Option<&'static str> 
     }
 }
 
-/// The tasks that a path names: of a suite, of task folders, or of test cases. A suite also says
-/// where they run.
-fn tasks(
-    path: &Utf8Path,
-    host: &Host,
-    settings: &Settings,
-) -> Result<(Vec<Arc<Task>>, Execution), CliError> {
+/// The tasks of a path.
+#[derive(Default)]
+struct FoundTasks {
+    tasks: Vec<Arc<Task>>,
+    /// The errors of task folders that cannot be run, next to those that can.
+    refused: Vec<ConfigError>,
+    /// Where they run; only a suite says so.
+    execution: Execution,
+}
+
+/// The tasks that a path names: of a suite, of task folders, or of test cases.
+fn tasks(path: &Utf8Path, host: &Host, settings: &Settings) -> Result<FoundTasks, CliError> {
     let full = host.cwd.join(path);
     if let Some(file) = SuiteFile::open(path) {
         let suite = resolve_suite(file, &host.env, settings).map_err(CliError::Config)?;
-        return Ok((suite.tasks, suite.execution));
+        return Ok(FoundTasks {
+            tasks: suite.tasks,
+            refused: suite.refused.into_iter().map(|it| it.error).collect(),
+            execution: suite.execution,
+        });
     }
     if find::is_dataset(&full) {
-        let tasks = super::load_folders(path, host, settings)?;
-        return Ok((tasks, Execution::default()));
+        let (tasks, refused) = super::load_folders(path, host, settings)?;
+        return Ok(FoundTasks {
+            tasks,
+            refused,
+            ..FoundTasks::default()
+        });
     }
     let load = |file: &Utf8PathBuf| case::load(file, &host.env, settings).map(Arc::new);
     let files = super::files(path, host)?;
     let loaded: Result<Vec<_>, _> = files.iter().map(load).collect();
-    let tasks = loaded.map_err(|error| CliError::Config(vec![error]))?;
-    Ok((tasks, Execution::default()))
+    Ok(FoundTasks {
+        tasks: loaded.map_err(|error| CliError::Config(vec![error]))?,
+        ..FoundTasks::default()
+    })
 }
 
 fn shown(check: &TaskCheck) -> String {

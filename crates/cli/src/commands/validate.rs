@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_agents::agent::PromptSource;
+use proctor_document::ConfigError;
 use proctor_harness::{
     config::{Execution, GatewayOverrides, Settings, SuiteFile},
     plan::{CaseOptions, RunPlan, TrialPlan, resolve_suite},
@@ -49,8 +50,13 @@ pub fn validate(args: &ValidateArgs) -> Result<Exit, CliError> {
         .into_iter()
         .partition(|path| find::is_dataset(&host.cwd.join(path)));
     for path in folders {
-        for task in super::load_folders(path, &host, &settings)? {
+        let (tasks, refused) = super::load_folders(path, &host, &settings)?;
+        for task in tasks {
             ui::print(&validated(&task))?;
+        }
+        super::show_refused(&refused);
+        if !refused.is_empty() {
+            exit = Exit::Usage;
         }
     }
     let execution = Execution::default();
@@ -111,6 +117,8 @@ fn validate_suite(
         ui::note(&note);
     }
     let plan = RunPlan::make(&suite, host, 0).map_err(CliError::Config)?;
+    let refused: Vec<ConfigError> = suite.refused.iter().map(|it| it.error.clone()).collect();
+    super::show_refused(&refused);
     if !is_accepted(&plan.trials, &suite.execution, host)? {
         return Ok(false);
     }
@@ -119,7 +127,7 @@ fn validate_suite(
         ui::counted(plan.trials.len(), "trial")
     ))?;
     ask(plan.trials.iter().map(|trial| trial.task.as_ref()))?;
-    Ok(true)
+    Ok(refused.is_empty())
 }
 
 /// Prints the open questions for task authors, each once.
@@ -136,9 +144,9 @@ fn ask<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> Result<(), CliError> {
     Ok(())
 }
 
-/// The result for a valid task directory, with the reason if it requires a container.
+/// The result for a valid task directory, with the reason if it requires a container, and notes.
 fn validated(task: &Task) -> String {
-    match task.needs_container() {
+    let mut text = match task.needs_container() {
         None => format!("{}: ok\n", task.config_file()),
         Some(why) => {
             let why = why.faults.first().map(|fault| fault.message.clone());
@@ -148,7 +156,18 @@ fn validated(task: &Task) -> String {
                 task.config_file()
             )
         }
+    };
+    for note in &task.notes {
+        text.extend(["  note: ", note, "\n"]);
     }
+    for unset in &task.unset {
+        text.extend([
+            "  note: `",
+            &unset.name,
+            "` is not set: the task cannot run\n",
+        ]);
+    }
+    text
 }
 
 /// The resolved values of a test case.

@@ -199,7 +199,17 @@ fn verifier_has_its_own_variables_without_ignored_files() {
     let home = context.home();
     let program = context.proctor(args.clone()).env("OLD_HOME", home.as_str());
     program.env("SECRET", "s3cret").run().assert_code(0);
-    // A missing variable is reported with its position before the run.
+    // A missing variable is a note until the task runs.
+    let dry = [args.as_slice(), &["--dry-run"]].concat();
+    for args in [vec!["validate", folder.as_str()], dry] {
+        let output = context.proctor(args).run();
+        output.assert_code(0);
+        let all = format!("{}{}", output.stdout, output.stderr);
+        assert!(
+            all.contains("note:") && all.contains("`SECRET`"),
+            "{output}"
+        );
+    }
     let output = context.proctor(args).run();
     output.assert_code(2);
     assert!(output.stderr.contains("SECRET"), "{output}");
@@ -426,4 +436,81 @@ fn scripts_of_a_task_folder_run_on_this_machine_only_if_that_is_chosen() {
     let output = context.proctor(idle).run();
     output.assert_code(2);
     assert!(output.stderr.contains("--network"), "{output}");
+}
+
+/// The error of one task says nothing about the others of its folder.
+#[test]
+fn a_refused_task_does_not_block_its_folder() {
+    let context = context();
+    task(&context, &[]);
+    for (name, toml) in [
+        ("gpu", "[environment]\ngpus = 1\n"),
+        ("secret", "[verifier.env]\nKEY = \"${NOT_SET}\"\n"),
+    ] {
+        let folder = context.root().join("tasks").join(name);
+        let copy = ["-r", "tasks/greet", folder.as_str()];
+        context.program("/bin/cp".into(), copy).run().assert_code(0);
+        fs_err::write(folder.join("task.toml"), toml).unwrap();
+    }
+    let run = ["run", "tasks", "--agent", "oracle", "--sandbox", "local"];
+    let output = context.proctor(run).run();
+    output.assert_code(2);
+    for part in ["`gpus`", "NOT_SET", "cannot run 2 tasks"] {
+        assert!(output.stderr.contains(part), "{part}: {output}");
+    }
+    assert_eq!(record(&context, "oracle")["status"], "passed");
+    let one = [run.as_slice(), &["--task", "greet"]].concat();
+    let output = context.proctor(one).run();
+    output.assert_code(0);
+    assert!(!output.stderr.contains("gpus"), "{output}");
+    let refused = [run.as_slice(), &["--task", "gpu"]].concat();
+    let output = context.proctor(refused).run();
+    output.assert_code(2);
+    assert!(output.stderr.contains("`gpus`"), "{output}");
+    let output = context.proctor(["validate", "tasks"]).run();
+    output.assert_code(2);
+    for part in [
+        "greet/task.toml: ok",
+        "secret/task.toml: ok",
+        "`NOT_SET` is not set",
+    ] {
+        assert!(output.stdout.contains(part), "{part}: {output}");
+    }
+    let check = [
+        "task",
+        "check",
+        "tasks",
+        "--times",
+        "1",
+        "--sandbox",
+        "local",
+    ];
+    let output = context.proctor(check).run();
+    output.assert_code(2);
+    assert!(output.stdout.contains("org/greet: ok"), "{output}");
+}
+
+#[test]
+fn a_task_of_terminal_bench_1_is_named() {
+    let context = context();
+    for (name, text) in [
+        (
+            "old/hello/task.yaml",
+            "instruction: Greet.\nparser_name: pytest\n",
+        ),
+        ("old/hello/run-tests.sh", "pytest\n"),
+        ("old/hello/docker-compose.yaml", "services: {client: {}}\n"),
+    ] {
+        let path = context.root().join(name);
+        fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+        fs_err::write(path, text).unwrap();
+    }
+    for path in ["old", "old/hello", "old/hello/task.yaml"] {
+        let output = context.proctor(["validate", path]).run();
+        output.assert_code(2);
+        assert!(
+            output.stderr.contains("Terminal-Bench 1"),
+            "{path}: {output}"
+        );
+    }
 }

@@ -94,11 +94,17 @@ pub(super) fn fill_suite(
     (filled.sorted(), unset)
 }
 
-/// Replaces the references in every text below a key `env`, at any depth.
-pub(super) fn fill_env(node: &mut Node, text: &str, variables: &Variables<'_>) -> FilledTree {
+/// Replaces the references in every text below a key `env`, at any depth. Unset variables are
+/// returned separately and their references are kept.
+pub(super) fn fill_env(
+    node: &mut Node,
+    text: &str,
+    variables: &Variables<'_>,
+) -> (FilledTree, Vec<Unset>) {
     let mut filled = FilledTree::default();
     walk_env(node, text, variables, &mut filled);
-    filled.sorted()
+    let unset = std::mem::take(&mut filled.unset);
+    (filled.sorted(), unset)
 }
 
 fn walk_env(node: &mut Node, text: &str, variables: &Variables<'_>, filled: &mut FilledTree) {

@@ -6,7 +6,7 @@ use proctor_document::{ConfigError, Fault, FaultKind, Format, MAX_FILE_BYTES, No
 use proctor_record::fs::hex;
 use sha2::{Digest, Sha256};
 
-use super::interpolate::{self, UnsetByAgent, Variables};
+use super::interpolate::{self, Unset, UnsetByAgent, Variables};
 
 /// Shorter values are not masked: they are not secrets, and masking them would garble messages.
 const SHORTEST_SECRET: usize = 4;
@@ -37,14 +37,27 @@ impl Source {
         variables: &Variables<'_>,
     ) -> Result<(Source, Node), ConfigError> {
         let (mut source, mut root) = Source::parse(path, read_text(path)?)?;
-        let filled = match path.extension() {
-            // Harbor's files have variables only in environment tables.
-            Some("toml") => interpolate::fill_env(&mut root, &source.text, variables),
-            _ => interpolate::fill(&mut root, &source.text, variables),
-        };
+        let filled = interpolate::fill(&mut root, &source.text, variables);
         source.inserted = filled.inserted;
         if filled.faults.is_empty() {
             Ok((source, root))
+        } else {
+            Err(source.error(filled.faults))
+        }
+    }
+
+    /// Reads a file in Harbor's format, which has variables only in environment tables. Returns the
+    /// unset ones: they are errors only if the task runs.
+    pub(crate) fn read_harbor(
+        path: &Utf8Path,
+        variables: &Variables<'_>,
+    ) -> Result<(Source, Node, Vec<Unset>), ConfigError> {
+        let parsed = Source::parse(path, read_text(path)?);
+        let (mut source, mut root) = parsed.map_err(with_template_hint)?;
+        let (filled, unset) = interpolate::fill_env(&mut root, &source.text, variables);
+        source.inserted = filled.inserted;
+        if filled.faults.is_empty() {
+            Ok((source, root, unset))
         } else {
             Err(source.error(filled.faults))
         }
@@ -131,6 +144,18 @@ impl Source {
             None => shown,
         }
     }
+}
+
+/// Adds a hint to the errors of a file with placeholders of a template language.
+fn with_template_hint(mut error: ConfigError) -> ConfigError {
+    let text = error.text.as_deref().unwrap_or_default();
+    if ["{{", "{%"].iter().any(|mark| text.contains(mark)) {
+        for fault in &mut error.faults {
+            let hint = "the file looks like a template: replace its placeholders first";
+            fault.hint.get_or_insert_with(|| hint.to_owned());
+        }
+    }
+    error
 }
 
 /// The hint for an unknown key whose setting has another name or another place.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use proctor_document::{ConfigError, Fault, Node};
 
 use crate::{
@@ -12,6 +12,9 @@ use crate::{
         repo_task::{self, Surroundings},
     },
 };
+
+/// The reason why a task of Terminal-Bench 1 is refused.
+const TERMINAL_BENCH: &str = "a `task.yaml` next to `run-tests.sh` is a task of Terminal-Bench 1, which is not supported: convert it to a folder with a task.toml";
 
 /// A task that is found but not loaded yet, with its category in the suite.
 pub(super) enum FoundTask {
@@ -67,10 +70,15 @@ fn find_entry(
             Ok(vec![FoundTask::Repo(Box::new(task), id)])
         }
         TaskEntry::Folder(entry) => {
-            let found = find::task_folders(&surroundings.folder.join(&entry.folder));
+            let folder = surroundings.folder.join(&entry.folder);
+            let found = find::task_folders(&folder);
             if found.is_empty() {
                 let message = format!("no tasks found in {}", entry.folder);
-                let hint = format!("a task is a folder with a {}", find::TASK_FILE);
+                let hint = if find::is_terminal_bench(&folder) {
+                    TERMINAL_BENCH.to_owned()
+                } else {
+                    format!("a task is a folder with a {}", find::TASK_FILE)
+                };
                 return Err(vec![node.fault("folder", message).with_hint(hint)]);
             }
             let task = |path| FoundTask::Folder(path, entry.category.clone());
@@ -88,14 +96,42 @@ fn find_entry(
     }
 }
 
+/// A task folder that cannot be run. It does not keep the other folders from running.
+#[derive(Clone, Debug)]
+pub struct RefusedTask {
+    /// The name of its folder, and its own if known.
+    pub names: Vec<String>,
+    /// The reason.
+    pub error: ConfigError,
+}
+
+impl RefusedTask {
+    fn of_folder(folder: &Utf8Path, error: ConfigError) -> RefusedTask {
+        let name = folder.file_name().unwrap_or_default().to_owned();
+        let names = vec![name];
+        RefusedTask { names, error }
+    }
+
+    /// Whether a filter with `name` means this task.
+    pub fn is_called(&self, name: &str) -> bool {
+        self.names.iter().any(|known| known == name)
+    }
+}
+
+/// Loads tasks. Folders that cannot be run are returned separately, if there are others.
 pub(super) fn load_tasks(
     found: Vec<FoundTask>,
     env: &BTreeMap<String, String>,
     settings: &Settings,
-) -> Result<Vec<Arc<Task>>, Vec<ConfigError>> {
+) -> Result<(Vec<Arc<Task>>, Vec<RefusedTask>), Vec<ConfigError>> {
     let mut tasks = Vec::new();
     let mut errors = Vec::new();
+    let mut refused = Vec::new();
     for found in found {
+        let folder = match &found {
+            FoundTask::Folder(path, _) => Some(path.clone()),
+            FoundTask::Case(..) | FoundTask::Repo(..) => None,
+        };
         let (loaded, category) = match found {
             FoundTask::Case(path, category) => (case::load(&path, env, settings), category),
             FoundTask::Folder(path, category) => (harbor::load(&path, env, settings), category),
@@ -106,11 +142,17 @@ pub(super) fn load_tasks(
                 category: category.or(task.category.clone()),
                 ..task
             })),
-            Err(error) => errors.push(error),
+            Err(error) => match folder {
+                Some(folder) => refused.push(RefusedTask::of_folder(&folder, error)),
+                None => errors.push(error),
+            },
         }
     }
+    if tasks.is_empty() {
+        errors.extend(refused.drain(..).map(|refused| refused.error));
+    }
     if errors.is_empty() {
-        Ok(tasks)
+        Ok((tasks, refused))
     } else {
         Err(errors)
     }

@@ -21,6 +21,7 @@ pub use self::{
     bisection::BisectionPlan,
     cases::CaseOptions,
     definition::TrialDefinitions,
+    entries::RefusedTask,
     filter::{Filter, NoMatch},
     policy::{Contender, Policy, Retry},
     run_plan::{Input, RunPlan, SameName, TrialPlan, auto_order},

@@ -406,6 +406,7 @@ fn pairs_of(
 ) -> Vec<Result<TrialPlan, ConfigError>> {
     let is_local = suite.execution.sandbox == SandboxKind::Local;
     let checked = task.prompt().and_then(|prompt| {
+        task.check_variables()?;
         if is_local {
             check_sandbox(task, &suite.execution)?;
         }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_document::{ConfigError, Fault, Span};
 
-use super::entries::{find_tasks, load_tasks};
+use super::entries::{RefusedTask, find_tasks, load_tasks};
 use crate::{
     config::{
         Execution, ExperimentSettings, Remarks, Settings, Source, SuiteAgent, SuiteConfig,
@@ -23,6 +23,8 @@ pub struct ResolvedSuite {
     pub vary: Option<(Vec<String>, Span)>,
     /// The tasks.
     pub tasks: Vec<Arc<Task>>,
+    /// Task folders that cannot be run, next to those that can.
+    pub refused: Vec<RefusedTask>,
     /// The number of trials of each agent on each task.
     pub trials: u32,
     /// The maximum number of concurrent trials.
@@ -62,14 +64,37 @@ impl ResolvedSuite {
         }
     }
 
-    /// Removes the unset variables of agents. Returns their names with those of the agents, for
-    /// checking a file without running it.
+    /// Moves tasks with unset variables to the refused ones.
+    pub fn refuse_unset(&mut self) {
+        let refused = &mut self.refused;
+        self.tasks.retain(|task| {
+            let Err(error) = task.check_variables() else {
+                return true;
+            };
+            let mut names = task.aliases.clone();
+            names.push(task.name.clone());
+            refused.push(RefusedTask { names, error });
+            false
+        });
+    }
+
+    /// Removes the unset variables of agents and tasks. Returns their names with those of the
+    /// agents and tasks, for checking a file without running it.
     pub fn take_unset(&mut self) -> Vec<String> {
         let mut remarks = Remarks::default();
         for agent in &mut self.agents {
             for unset in agent.unset.drain(..) {
                 let text = format!("`{}` is not set: agents that use it cannot run", unset.name);
                 remarks.add_about(text, &agent.name);
+            }
+        }
+        for task in &mut self.tasks {
+            for unset in &task.unset {
+                let text = format!("`{}` is not set: tasks that use it cannot run", unset.name);
+                remarks.add_about(text, &task.name);
+            }
+            if !task.unset.is_empty() {
+                Arc::make_mut(task).unset.clear();
             }
         }
         remarks.lines()
@@ -134,7 +159,7 @@ fn resolve(
     if !config.faults.is_empty() {
         return Err(vec![source.error(config.faults)]);
     }
-    let mut tasks = load_tasks(found, &config.env, settings)?;
+    let (mut tasks, refused) = load_tasks(found, &config.env, settings)?;
     for task in &mut tasks {
         let limits = &mut Arc::make_mut(task).limits;
         limits.progress = config.execution.progress.or(limits.progress);
@@ -153,6 +178,7 @@ fn resolve(
         agents: config.agents,
         vary: config.vary,
         tasks,
+        refused,
         trials: config.trials,
         parallel: config.parallel,
         experiment: config.experiment,

@@ -76,6 +76,7 @@ impl Task {
     pub fn from_case(case: ResolvedCase, evaluators: Arc<[Evaluator]>) -> Task {
         Task {
             notes: Vec::new(),
+            unset: Vec::new(),
             aliases: case.repo.names(),
             name: case.name,
             description: case.description,

@@ -25,6 +25,7 @@ pub fn load(
     }
     Ok(Task {
         notes: Vec::new(),
+        unset: Vec::new(),
         name: eval.name,
         asks: Asks::Prompt(PromptSource::Text(eval.description.clone())),
         description: eval.description,

@@ -22,6 +22,15 @@ pub fn is_dataset(path: &Utf8Path) -> bool {
     path.is_dir() && !task_folders(path).is_empty()
 }
 
+/// Whether a folder is a task of Terminal-Bench 1, or contains some.
+pub fn is_terminal_bench(path: &Utf8Path) -> bool {
+    let is_one = |folder: &Utf8Path| {
+        let has = |name: &str| folder.join(name).is_file();
+        has("task.yaml") && (has("run-tests.sh") || has("docker-compose.yaml"))
+    };
+    is_one(path) || children(path).iter().any(|folder| is_one(folder))
+}
+
 /// A task folder, the task folders in a folder, or the matches of a pattern.
 pub fn task_folders(path: &Utf8Path) -> Vec<Utf8PathBuf> {
     if glob::is_pattern(path.as_str()) {

@@ -12,8 +12,10 @@ use proctor_record::{
 };
 
 use super::{
-    Asks, Files, RunFolder, Task, TaskLimits, find::TASK_FILE, harbor_reader::HarborReader,
-    harbor_toml::TaskToml,
+    Asks, Files, RunFolder, Task, TaskLimits,
+    find::TASK_FILE,
+    harbor_reader::HarborReader,
+    harbor_toml::{TaskToml, ignore_unknown_keys},
 };
 use crate::{
     config::{
@@ -32,8 +34,10 @@ pub fn load(
         project: &settings.variables,
         env,
     };
-    let (source, root) = Source::read(&folder.join(TASK_FILE), &variables)?;
+    let read = Source::read_harbor(&folder.join(TASK_FILE), &variables);
+    let (source, mut root, unset) = read?;
     let source = Arc::new(source);
+    let notes = ignore_unknown_keys(&mut root);
     let read = root.read::<TaskToml>();
     let written = read.map_err(|fault| source.error(vec![fault]))?;
     let mut reader = HarborReader {
@@ -63,8 +67,11 @@ pub fn load(
     let last = name.rsplit('/').next().unwrap_or(name).to_owned();
     let description = about.as_ref().and_then(|task| task.description.clone());
     let hash = dir::hash(folder.as_std_path());
+    let tells_deadline = written.metadata.tell_deadline;
+    let tells_deadline = tells_deadline.and_then(|is_told| is_told.as_bool());
     Ok(Task {
-        notes: Vec::new(),
+        notes,
+        unset,
         name: name.clone(),
         description: description.unwrap_or_else(|| first_line(&instruction)),
         kind: TaskKind::Folder,
@@ -74,7 +81,7 @@ pub fn load(
         reference: reference(folder, written.solution.env),
         limits: TaskLimits {
             timeout,
-            tells_deadline: written.metadata.tell_deadline.unwrap_or(false),
+            tells_deadline: tells_deadline.unwrap_or(false),
             idle_timeout: None,
             progress: ProgressLimits::default(),
             output: OutputLimits::default(),

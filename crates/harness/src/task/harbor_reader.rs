@@ -56,16 +56,8 @@ impl HarborReader<'_> {
     }
 
     pub(super) fn refuse_unsupported(&mut self, written: &TaskToml) {
-        let version = written.schema_version.as_ref().or(written.version.as_ref());
-        if let Some(version) = version.filter(|version| !is_known(version)) {
-            let key = match written.schema_version {
-                Some(_) => "schema_version",
-                None => "version",
-            };
-            let message = format!("unsupported format {version}; 1.x is supported");
-            self.faults.push(Fault::new(self.span("", key), message));
-        }
-        if !written.steps.is_empty() || self.folder.join("steps").is_dir() {
+        let has_steps = !written.steps.is_empty() || self.folder.join("steps").is_dir();
+        if has_steps {
             self.refuse("", "steps", "a task of several `steps`");
         }
         if !written.artifacts.is_empty() {
@@ -74,16 +66,16 @@ impl HarborReader<'_> {
         if self.folder.join("trajectory.json").exists() {
             self.refuse("", "", "a task that starts from a `trajectory.json`");
         }
-        if !self.folder.join("tests/test.sh").is_file() {
+        let is_windows = written.environment.os == Some(Os::Windows);
+        // A task of several steps or for Windows has its tests elsewhere.
+        if !has_steps && !is_windows && !self.folder.join("tests/test.sh").is_file() {
             let message = "the task has no tests/test.sh";
             self.faults.push(Fault::new(Span::default(), message));
         }
         for place in ["environment", "tests"] {
-            for file in COMPOSE_FILES {
-                if self.folder.join(place).join(file).exists() {
-                    let what = format!("a compose environment ({place}/{file})");
-                    self.refuse("", "", &what);
-                }
+            if let Some(file) = compose_file(&self.folder.join(place)) {
+                let what = format!("a compose environment ({place}/{file})");
+                self.refuse("", "", &what);
             }
         }
     }
@@ -199,7 +191,8 @@ impl HarborReader<'_> {
             }
             // As in Harbor, a prebuilt image takes precedence over the Dockerfile.
             Some(name) => return Image::Named(name.clone()),
-            None if !dockerfile.is_file() => {
+            // Compose files are refused, and define the image.
+            None if !dockerfile.is_file() && compose_file(context).is_none() => {
                 let message = format!("missing {dockerfile} or `docker_image`");
                 self.faults.push(Fault::new(self.span("", at), message));
             }
@@ -403,6 +396,8 @@ impl HarborReader<'_> {
     }
 }
 
-fn is_known(version: &str) -> bool {
-    version == "1" || version.starts_with("1.")
+/// The compose file of a folder.
+fn compose_file(folder: &Utf8Path) -> Option<&'static str> {
+    let mut files = COMPOSE_FILES.into_iter();
+    files.find(|file| folder.join(file).exists())
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use proctor_document::{Node, Value, keys_of};
 use serde::{Deserialize, Deserializer, de};
 
 use crate::evaluate::VerifierMode;
@@ -10,9 +11,11 @@ use crate::evaluate::VerifierMode;
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TaskToml {
-    pub(super) schema_version: Option<String>,
+    #[serde(rename = "schema_version")]
+    _schema_version: Option<String>,
     /// The old name of `schema_version`.
-    pub(super) version: Option<String>,
+    #[serde(rename = "version")]
+    _version: Option<String>,
     #[serde(rename = "source")]
     _source: Option<String>,
     #[serde(rename = "multi_step_reward_strategy")]
@@ -47,7 +50,7 @@ pub(super) enum RewardStrategy {
 pub(super) struct Metadata {
     pub(super) category: Option<Loose>,
     /// Whether the prompt contains the deadline: an extension of Proctor.
-    pub(super) tell_deadline: Option<bool>,
+    pub(super) tell_deadline: Option<serde_json::Value>,
 }
 
 /// Text, or another type that is ignored.
@@ -202,6 +205,64 @@ impl<'de> Deserialize<'de> for User {
             }
         }
         deserializer.deserialize_any(NameOrNumber).map(User)
+    }
+}
+
+/// Removes unknown keys, which Harbor ignores. Returns a note about each.
+pub(super) fn ignore_unknown_keys(root: &mut Node) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (table, known) in [
+        ("", keys_of::<TaskToml>()),
+        ("task", keys_of::<TaskTable>()),
+        ("task.authors", keys_of::<Author>()),
+        ("agent", keys_of::<AgentTable>()),
+        ("verifier", keys_of::<VerifierTable>()),
+        ("verifier.collect", keys_of::<CollectTable>()),
+        ("verifier.environment", keys_of::<EnvironmentTable>()),
+        (
+            "verifier.environment.healthcheck",
+            keys_of::<HealthcheckTable>(),
+        ),
+        ("environment", keys_of::<EnvironmentTable>()),
+        ("environment.healthcheck", keys_of::<HealthcheckTable>()),
+        ("solution", keys_of::<SolutionTable>()),
+    ] {
+        let below: Vec<&str> = table.split('.').filter(|part| !part.is_empty()).collect();
+        keep_known(root, &below, known, &mut |key| {
+            let key = [table, key].join(".");
+            let key = key.trim_start_matches('.');
+            let note = format!("unknown key `{key}` in task.toml has no effect");
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        });
+    }
+    notes
+}
+
+/// Keeps the known keys of the tables at a path below `node`; a list has several.
+fn keep_known(node: &mut Node, below: &[&str], known: &[&str], removed: &mut impl FnMut(&str)) {
+    match (&mut node.value, below) {
+        (Value::List(items), _) => {
+            for item in items {
+                keep_known(item, below, known, removed);
+            }
+        }
+        (Value::Map(entries), []) => entries.retain(|(_, key, _)| {
+            let is_known = known.contains(&key.as_str());
+            if !is_known {
+                removed(key);
+            }
+            is_known
+        }),
+        (Value::Map(entries), [next, rest @ ..]) => {
+            for (_, key, item) in entries {
+                if key == next {
+                    keep_known(item, rest, known, removed);
+                }
+            }
+        }
+        _ => {}
     }
 }
 

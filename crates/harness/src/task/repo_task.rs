@@ -318,6 +318,7 @@ fn task(written: RepoEntry, repo: Repo, limit: Option<Duration>, suite: &Surroun
         name,
         kind: TaskKind::Repo,
         notes: Vec::new(),
+        unset: Vec::new(),
         category: written.category,
         aliases: aliases
             .into_iter()

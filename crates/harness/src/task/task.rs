@@ -9,7 +9,7 @@ use proctor_record::record::{AgentLimitsRecord, TaskKind};
 use proctor_sandbox::Network;
 
 use crate::{
-    config::{AgentSpec, Hooks, OutputLimits, ProgressLimits, Reference, Repo, Source},
+    config::{AgentSpec, Hooks, OutputLimits, ProgressLimits, Reference, Repo, Source, Unset},
     evaluate::{About, Evaluator, Verifier},
     workspace::{Checkout, Environment, Install},
 };
@@ -29,6 +29,8 @@ pub struct Task {
     pub aliases: Vec<String>,
     /// Settings of its definition without effect, for the record.
     pub notes: Vec<String>,
+    /// Variables of its definition that are not set. Without them it cannot run.
+    pub unset: Vec<Unset>,
     /// The prompt.
     pub asks: Asks,
     /// The reference solution.
@@ -143,6 +145,16 @@ impl Task {
     /// The path of its definition, as given by the user.
     pub fn config_file(&self) -> &Utf8Path {
         self.source.path()
+    }
+
+    /// Fails if a variable of its definition is not set.
+    pub fn check_variables(&self) -> Result<(), ConfigError> {
+        let faults: Vec<Fault> = self.unset.iter().map(|it| it.fault.clone()).collect();
+        if faults.is_empty() {
+            Ok(())
+        } else {
+            Err(self.source.error(faults))
+        }
     }
 
     /// The prompt for any agent.

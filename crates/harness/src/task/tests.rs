@@ -148,7 +148,6 @@ fn complaint(result: Result<Task, ConfigError>) -> (String, String) {
 const REFUSED: &[(&str, &str, &str)] = &[
     ("[[steps]]\nname = \"a\"\n", "several `steps`", "[[steps]]"),
     ("artifacts = [\"/x\"]\n", "`artifacts`", "[\"/x\"]"),
-    ("schema_version = \"2.0\"\n", "format 2.0", "\"2.0\""),
     ("[environment]\ngpus = 1\n", "`gpus`", "1"),
     ("[environment]\ntpu = {type = \"v4\"}\n", "`tpu`", "{type"),
     (
@@ -166,7 +165,6 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "`mcp_servers`",
         "[[environment",
     ),
-    ("[environment]\nmemori_mb = 1\n", "memori_mb", "memori_mb"),
     (
         "[environment]\nmemory = \"much\"\n",
         "`memory` must be a size",
@@ -211,11 +209,6 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "\"9\"",
     ),
     ("[verifier]\ntimeout_sec = nan\n", "`timeout_sec`", "nan"),
-    (
-        "[verifier.env]\nA = \"${NOT_SET}\"\n",
-        "NOT_SET",
-        "${NOT_SET}",
-    ),
     ("[task]\nversion = \"1\"\n", "missing key `name`", ""),
     ("a = 1\na = 2\n", "duplicate", ""),
     (
@@ -231,6 +224,93 @@ fn unsupported_and_invalid_values_are_refused_with_positions() {
         let (reported, place) = complaint(load_toml(toml));
         assert!(reported.contains(message), "{toml}: {reported}");
         assert!(place.starts_with(at), "{toml}: points at {place:?}");
+    }
+}
+
+#[test]
+fn any_format_version_and_unknown_keys_are_accepted_with_notes() {
+    let task = load_toml(
+        r#"
+schema_version = "7.1"
+benchmark = "x"
+[task]
+name = "org/greet"
+authors = [{name = "a", orcid = "1"}, {name = "b", orcid = "2"}]
+[metadata]
+anything = [1, {a = 2}]
+tell_deadline = "soon"
+[environment]
+memori_mb = 1
+healthcheck = {command = "x", every = 1}
+[verifier]
+grader = {model = "m"}
+[[verifier.collect]]
+command = "x"
+when = "late"
+"#,
+    )
+    .unwrap();
+    let unknown = [
+        "benchmark",
+        "task.authors.orcid",
+        "verifier.grader",
+        "verifier.collect.when",
+        "environment.memori_mb",
+        "environment.healthcheck.every",
+    ];
+    let expect = unknown.map(|key| format!("unknown key `{key}` in task.toml has no effect"));
+    assert_eq!(task.notes, expect);
+    assert!(!task.limits.tells_deadline);
+}
+
+#[test]
+fn unset_variable_prevents_a_run_but_not_reading() {
+    let text = "[verifier.env]\nA = \"${NOT_SET}\"\n[environment.env]\nB = \"${TOKEN}\"\n";
+    let task = load_toml(text).unwrap();
+    let names: Vec<&str> = task.unset.iter().map(|unset| unset.name.as_str()).collect();
+    assert_eq!(names, ["NOT_SET"]);
+    let error = task.check_variables().unwrap_err();
+    let at = error.faults[0].span;
+    assert_eq!(&text[at.start..at.end], "${NOT_SET}");
+}
+
+#[test]
+fn invalid_toml_of_a_template_is_reported_with_its_line() {
+    let error = load_toml("[task]\nname = {{ name }}\n").unwrap_err();
+    assert_eq!(error.position(&error.faults[0]).unwrap().0, 2, "{error}");
+    assert!(
+        error.to_string().contains("looks like a template"),
+        "{error}"
+    );
+}
+
+/// Tasks of several steps and for Windows are refused for that reason only.
+#[test]
+fn other_layouts_are_refused_with_one_reason() {
+    for (files, missing, reason) in [
+        (
+            &[("steps/one/instruction.md", "x")][..],
+            &["tests/test.sh", "instruction.md"][..],
+            "several `steps`",
+        ),
+        (
+            &[("task.toml", "[environment]\nos = \"windows\"\n")],
+            &["tests/test.sh"],
+            "Windows",
+        ),
+        (
+            &[("environment/docker-compose.yaml", "services: {}\n")],
+            &["environment/Dockerfile"],
+            "environment/docker-compose.yaml",
+        ),
+    ] {
+        let folder = folder(files);
+        for name in missing {
+            fs_err::remove_file(folder.path.join(name)).unwrap();
+        }
+        let error = load(&folder).unwrap_err();
+        assert_eq!(error.faults.len(), 1, "{error}");
+        assert!(error.to_string().contains(reason), "{error}");
     }
 }
 

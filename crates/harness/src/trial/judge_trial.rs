@@ -59,6 +59,7 @@ fn plan(trial: &JudgeTrial<'_>) -> TrialPlan {
 fn task(trial: &JudgeTrial<'_>) -> Task {
     Task {
         notes: Vec::new(),
+        unset: Vec::new(),
         name: "judge".to_owned(),
         description: "judge the work of an agent".to_owned(),
         kind: TaskKind::Testcase,
