@@ -55,6 +55,8 @@ pub struct Job {
 pub struct Service {
     /// The program and its arguments.
     pub argv: Vec<String>,
+    /// The command that the program gets as its last arguments and runs when it is ready.
+    pub command: Vec<String>,
     /// The user, as in [`Job::user`].
     pub user: Option<String>,
 }

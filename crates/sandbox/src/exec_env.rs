@@ -150,7 +150,8 @@ impl DockerSandbox {
             }
             Privileges::Usual { user } => {
                 container.hardening = Hardening::Default;
-                user
+                // A named user has its own home.
+                user.or_else(|| Some("0:0".to_owned()))
             }
         };
         let relays = match spec.sockets {
@@ -179,7 +180,8 @@ impl DockerSandbox {
 fn entry_point(image: &Image) -> Option<Service> {
     let idle = ["sh", "-c", "sleep infinity"].map(str::to_owned);
     (!image.entrypoint.is_empty()).then(|| Service {
-        argv: image.entrypoint.iter().cloned().chain(idle).collect(),
+        argv: image.entrypoint.clone(),
+        command: idle.into(),
         user: image.user.clone(),
     })
 }
@@ -433,14 +435,6 @@ impl ContainerEnv {
                 message: other.map_or_else(String::new, |answer| answer.said),
             }),
         }
-    }
-
-    /// Replaces the content of a directory of the image by the files of a directory on this
-    /// machine.
-    pub async fn replace(&self, files: &std::path::Path, folder: &str) -> Result<(), EngineError> {
-        // Files that the agent removed must not remain.
-        self.empty(folder).await?;
-        self.container.upload(files, folder).await
     }
 
     /// Runs a short command and returns its output; `None` if it does not exist.

@@ -176,6 +176,7 @@ async fn able(rig: &Rig) -> Container {
 fn as_unprivileged_user(script: &str) -> Service {
     Service {
         argv: vec!["sh".into(), "-c".into(), script.into()],
+        command: Vec::new(),
         user: Some("65534".to_owned()),
     }
 }

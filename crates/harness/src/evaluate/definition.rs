@@ -49,6 +49,8 @@ fn of_verifier(verifier: &Verifier) -> Value {
     let collect = collect.map(|it| json!([it.command, it.timeout.as_secs(), it.user]));
     json!({
         "mode": verifier.mode,
+        "artifacts": verifier.artifacts,
+        "reward_key": verifier.reward_key,
         "tests": dir::digest(&verifier.tests),
         "env": verifier.env,
         "user": verifier.user,

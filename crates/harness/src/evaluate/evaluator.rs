@@ -7,7 +7,9 @@ use std::{
 
 use camino::Utf8Path;
 use proctor_document::Fault;
-use proctor_record::record::{Artifact, DEFAULT_WEIGHT, Verdict, VerdictError, VerdictStatus};
+use proctor_record::record::{
+    Artifact, DEFAULT_WEIGHT, VERIFIER, Verdict, VerdictError, VerdictStatus,
+};
 use serde_json::{Map, Value};
 
 use super::{
@@ -147,7 +149,7 @@ impl Evaluator {
     /// The evaluator of a Harbor task's tests.
     pub fn of_verifier(verifier: Verifier) -> Evaluator {
         Evaluator {
-            name: "verifier".to_owned(),
+            name: VERIFIER.to_owned(),
             weight: DEFAULT_WEIGHT,
             is_gate: false,
             config: Value::Null,

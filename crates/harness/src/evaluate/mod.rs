@@ -38,5 +38,5 @@ pub(crate) use above::private_dir;
 pub(crate) use definition::of_image;
 pub(crate) use git_diff::diff_record;
 pub(crate) use protect::Protect;
-pub use verifier::{Collect, Verifier, VerifierMode};
-pub(crate) use verifier::{copy_without_ignored, make_executable};
+pub use verifier::{Collect, CollectedArtifact, Verifier, VerifierMode};
+pub(crate) use verifier::{copy_without_ignored, make_executable, make_logs, use_own_home};

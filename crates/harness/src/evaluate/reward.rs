@@ -18,25 +18,23 @@ const REWARD: &str = "reward";
 /// The rewards of a verifier.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rewards {
-    /// The deciding reward.
-    pub reward: f64,
+    /// The deciding reward; `None` if none of several has its key.
+    pub reward: Option<f64>,
     /// All rewards, as written.
     pub all: Map<String, Value>,
 }
 
 /// Reads the reward in the folder `verifier` of `logs` (Harbor's `/logs`). `reward.json` takes
-/// precedence.
-pub fn read(logs: &Utf8Path) -> Result<Rewards, String> {
+/// precedence. `key` decides, or else `reward`, or else the only key.
+pub fn read(logs: &Utf8Path, key: Option<&str>) -> Result<Rewards, String> {
     let logs = UntrustedDir::new(logs);
-    for (name, parse) in [
-        (
-            "reward.json",
-            from_json as fn(&str) -> Result<Rewards, String>,
-        ),
-        ("reward.txt", from_text),
-    ] {
+    for name in ["reward.json", "reward.txt"] {
         if let Some(text) = text_of(&logs, name).map_err(|error| format!("{name} {error}"))? {
-            return parse(&text).map_err(|problem| format!("{name} {problem}"));
+            let parsed = match name {
+                "reward.json" => from_json(&text, key.unwrap_or(REWARD)),
+                _ => from_text(&text),
+            };
+            return parsed.map_err(|problem| format!("{name} {problem}"));
         }
     }
     Err("neither reward.json nor reward.txt was written".to_owned())
@@ -70,12 +68,12 @@ fn from_text(text: &str) -> Result<Rewards, String> {
     let value =
         serde_json::Number::from_f64(reward).ok_or("contains a number that is not finite")?;
     Ok(Rewards {
-        reward,
+        reward: Some(reward),
         all: Map::from_iter([(REWARD.to_owned(), Value::Number(value))]),
     })
 }
 
-fn from_json(text: &str) -> Result<Rewards, String> {
+fn from_json(text: &str, key: &str) -> Result<Rewards, String> {
     let value: Value =
         serde_json::from_str(text).map_err(|error| format!("is not JSON: {error}"))?;
     let all = match value {
@@ -88,15 +86,14 @@ fn from_json(text: &str) -> Result<Rewards, String> {
             return Err(format!("has no finite number under `{name}`"));
         }
     }
-    let deciding = match (all.get(REWARD), all.len()) {
+    let deciding = match (all.get(key), all.len()) {
         (Some(reward), _) => Some(reward),
+        (None, 0) => return Err(format!("has no key `{key}`")),
         (None, 1) => all.values().next(),
         (None, _) => None,
     };
-    match deciding.and_then(Value::as_f64) {
-        Some(reward) => Ok(Rewards { reward, all }),
-        None => Err("has no key `reward`".to_owned()),
-    }
+    let reward = deciding.and_then(Value::as_f64);
+    Ok(Rewards { reward, all })
 }
 
 fn cropped(text: &str) -> String {
@@ -120,7 +117,7 @@ mod tests {
     fn reward(files: &[(&str, &str)]) -> Result<f64, String> {
         let dir = folder(files);
         let path = Utf8Path::from_path(dir.path()).unwrap();
-        read(path).map(|rewards| rewards.reward)
+        read(path, None).map(|rewards| rewards.reward.unwrap_or(f64::NAN))
     }
 
     #[test]
@@ -139,6 +136,17 @@ mod tests {
     }
 
     #[test]
+    fn a_key_decides_among_several_rewards() {
+        let dir = folder(&[("reward.json", r#"{"accuracy": 0.75, "speed": 2}"#)]);
+        let path = Utf8Path::from_path(dir.path()).unwrap();
+        for (key, expect) in [(Some("speed"), Some(2.0)), (None, None), (Some("x"), None)] {
+            let rewards = read(path, key).unwrap();
+            assert_eq!(rewards.reward, expect, "{key:?}");
+            assert_eq!(rewards.all.len(), 2);
+        }
+    }
+
+    #[test]
     fn invalid_reward_is_an_error() {
         for (files, expect) in [
             (vec![], "neither"),
@@ -153,7 +161,6 @@ mod tests {
             (vec![("reward.json", "1e999")], "is not JSON"),
             (vec![("reward.json", "true")], "neither a number nor a map"),
             (vec![("reward.json", "{}")], "has no key `reward`"),
-            (vec![("reward.json", r#"{"a": 1, "b": 1}"#)], "has no key"),
             (vec![("reward.json", r#"{"reward": "1"}"#)], "`reward`"),
             (vec![("reward.json", r#"{"reward": true}"#)], "`reward`"),
             (vec![("reward.json", r#"{"reward": {"a": 1}}"#)], "`reward`"),
@@ -176,13 +183,13 @@ mod tests {
         let link = dir.path().join("verifier/reward.txt");
         std::os::unix::fs::symlink("elsewhere", link).unwrap();
         let logs = Utf8Path::from_path(dir.path()).unwrap();
-        let error = read(logs).unwrap_err();
+        let error = read(logs, None).unwrap_err();
         assert!(error.contains("not a regular file"), "{error}");
         // A file in a linked folder is not a reward either.
         std::fs::create_dir(dir.path().join("other")).unwrap();
         std::os::unix::fs::symlink("../verifier", dir.path().join("other/verifier")).unwrap();
         std::fs::write(dir.path().join("verifier/reward.json"), "1").unwrap();
-        assert!(read(logs).is_ok());
-        assert!(read(&logs.join("other")).is_err());
+        assert!(read(logs, None).is_ok());
+        assert!(read(&logs.join("other"), None).is_err());
     }
 }

@@ -1,6 +1,7 @@
 //! `verifier`: runs the tests of a Harbor task like Harbor, after the agent has ended, and reads
 //! their reward. The exit code of the tests is ignored.
 
+mod artifacts;
 mod container;
 mod definition;
 mod interpreters;
@@ -30,7 +31,8 @@ use super::{
     reward::{self, Rewards},
 };
 
-pub use self::definition::{Collect, Verifier, VerifierMode};
+pub(crate) use self::container::{make_logs, use_own_home};
+pub use self::definition::{Collect, CollectedArtifact, Verifier, VerifierMode};
 
 /// The minimum reward of a passed trial.
 const PASSING: f64 = 1.0;
@@ -99,7 +101,7 @@ async fn judge_here(
         .run(&ExecEnv::Local, judging.host, judging.cancel)
         .await?;
     let left = folders.logs.join("verifier");
-    let rewards = reward::read(&folders.logs);
+    let rewards = reward::read(&folders.logs, verifier.reward_key.as_deref());
     // The files of the tests are evidence. The tests may have removed the folder or replaced it by a link.
     if UntrustedDir::new(folders.logs.clone())
         .metadata("verifier")
@@ -158,6 +160,27 @@ fn environment(
     env
 }
 
+/// The rewards in one line; `said` is the last output of the script.
+fn message_of(rewards: &Rewards, said: &str) -> String {
+    let others: Vec<String> = rewards
+        .all
+        .iter()
+        .map(|(name, value)| format!("{name} {value}"))
+        .collect();
+    let others = others.join(", ");
+    let all = match rewards.all.len() {
+        1 => String::new(),
+        _ => format!(" ({others})"),
+    };
+    match rewards.reward {
+        Some(reward) if reward >= PASSING => format!("reward {reward}{all}"),
+        Some(reward) => format!("reward {reward}, required: 1{all}{said}"),
+        None => format!(
+            "no key `reward` among the rewards {others}: set `reward_key` in `[metadata]` of task.toml"
+        ),
+    }
+}
+
 /// The verdict from the end of the script and its reward.
 fn conclude(
     verifier: &Verifier,
@@ -178,13 +201,7 @@ fn conclude(
             let message = format!("test.sh exceeded its time limit of {limit} s{said}");
             (None, message)
         }
-        (_, Ok(rewards)) if rewards.reward >= PASSING => {
-            (Some(rewards), format!("reward {}", rewards.reward))
-        }
-        (_, Ok(rewards)) => {
-            let message = format!("reward {}, required: 1{said}", rewards.reward);
-            (Some(rewards), message)
-        }
+        (_, Ok(rewards)) => (Some(rewards), message_of(rewards, &said)),
         (End::Killed(signal), Err(problem)) => {
             let message =
                 format!("no reward: {problem} (test.sh was killed by signal {signal}{said})");
@@ -195,15 +212,17 @@ fn conclude(
             return Err(format!("no reward: {problem} ({ended})"));
         }
     };
-    let value = reward.map(|rewards| rewards.reward);
+    let value = reward.and_then(|rewards| rewards.reward);
+    // Several rewards of which none decides are not a score.
+    let is_undecided = reward.is_some() && value.is_none();
     Ok(Finding {
-        status: if value.is_some_and(|value| value >= PASSING) {
-            VerdictStatus::Passed
-        } else {
-            VerdictStatus::Failed
+        status: match value {
+            _ if is_undecided => VerdictStatus::Error,
+            Some(value) if value >= PASSING => VerdictStatus::Passed,
+            _ => VerdictStatus::Failed,
         },
         // Harbor does not limit rewards.
-        score: Some(value.unwrap_or(0.0).clamp(0.0, 1.0)),
+        score: (!is_undecided).then(|| value.unwrap_or(0.0).clamp(0.0, 1.0)),
         message,
         metrics: Map::from_iter([
             ("reward".to_owned(), json!(value)),

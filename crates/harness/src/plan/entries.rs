@@ -118,12 +118,18 @@ impl RefusedTask {
     }
 }
 
+/// The tasks of a suite.
+pub(super) struct LoadedTasks {
+    pub(super) tasks: Vec<Arc<Task>>,
+    pub(super) refused: Vec<RefusedTask>,
+}
+
 /// Loads tasks. Folders that cannot be run are returned separately, if there are others.
 pub(super) fn load_tasks(
     found: Vec<FoundTask>,
     env: &BTreeMap<String, String>,
     settings: &Settings,
-) -> Result<(Vec<Arc<Task>>, Vec<RefusedTask>), Vec<ConfigError>> {
+) -> Result<LoadedTasks, Vec<ConfigError>> {
     let mut tasks = Vec::new();
     let mut errors = Vec::new();
     let mut refused = Vec::new();
@@ -152,7 +158,7 @@ pub(super) fn load_tasks(
         errors.extend(refused.drain(..).map(|refused| refused.error));
     }
     if errors.is_empty() {
-        Ok((tasks, refused))
+        Ok(LoadedTasks { tasks, refused })
     } else {
         Err(errors)
     }

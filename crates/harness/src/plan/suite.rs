@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_document::{ConfigError, Fault, Span};
 
-use super::entries::{RefusedTask, find_tasks, load_tasks};
+use super::entries::{LoadedTasks, RefusedTask, find_tasks, load_tasks};
 use crate::{
     config::{
         Execution, ExperimentSettings, Remarks, Settings, Source, SuiteAgent, SuiteConfig,
@@ -159,7 +159,7 @@ fn resolve(
     if !config.faults.is_empty() {
         return Err(vec![source.error(config.faults)]);
     }
-    let (mut tasks, refused) = load_tasks(found, &config.env, settings)?;
+    let LoadedTasks { mut tasks, refused } = load_tasks(found, &config.env, settings)?;
     for task in &mut tasks {
         let limits = &mut Arc::make_mut(task).limits;
         limits.progress = config.execution.progress.or(limits.progress);

@@ -49,7 +49,7 @@ pub fn load(
     reader.refuse_unsupported(&written);
     let path = env.get("PATH").map(String::as_str).unwrap_or_default();
     let environment = reader.environment(&written, path);
-    let verifier = reader.verifier(&written.verifier, &environment);
+    let verifier = reader.verifier(&written, &environment);
     let timeout = reader.seconds("agent", "timeout_sec", written.agent.timeout_sec);
     let (faults, local) = (reader.faults, reader.local);
     if !faults.is_empty() {
@@ -68,7 +68,7 @@ pub fn load(
     let description = about.as_ref().and_then(|task| task.description.clone());
     let hash = dir::hash(folder.as_std_path());
     let tells_deadline = written.metadata.tell_deadline;
-    let tells_deadline = tells_deadline.and_then(|is_told| is_told.as_bool());
+    let tells_deadline = tells_deadline.and_then(|value| value.as_bool());
     Ok(Task {
         notes,
         unset,

@@ -9,10 +9,11 @@ use proctor_record::fs::named;
 use proctor_sandbox::Network;
 
 use super::harbor_toml::{
-    EnvironmentTable, HealthcheckTable, NetworkMode, Os, TaskToml, VerifierTable, megabytes,
+    ArtifactEntry, EnvironmentTable, HealthcheckTable, Loose, NetworkMode, Number, Os, TaskToml,
+    VerifierTable, WholeNumber, megabytes,
 };
 use crate::{
-    evaluate::{Collect, Verifier, VerifierMode},
+    evaluate::{Collect, CollectedArtifact, Verifier, VerifierMode},
     workspace::{Environment, Healthcheck, Image, NEEDS_DOCKER, Recipe},
 };
 
@@ -59,9 +60,6 @@ impl HarborReader<'_> {
         let has_steps = !written.steps.is_empty() || self.folder.join("steps").is_dir();
         if has_steps {
             self.refuse("", "steps", "a task of several `steps`");
-        }
-        if !written.artifacts.is_empty() {
-            self.refuse("", "artifacts", "a task that collects `artifacts`");
         }
         if self.folder.join("trajectory.json").exists() {
             self.refuse("", "", "a task that starts from a `trajectory.json`");
@@ -134,7 +132,7 @@ impl HarborReader<'_> {
         if table.os == Some(Os::Windows) {
             self.refuse(at, "os", "a task for Windows");
         }
-        if table.gpus.unwrap_or(0) > 0 || !table.gpu_types.is_empty() {
+        if table.gpus.is_some_and(|gpus| gpus.0 > 0) {
             self.refuse(at, "gpus", "a task that needs `gpus`");
         }
         if table.tpu.is_some() {
@@ -157,14 +155,14 @@ impl HarborReader<'_> {
         let build = self.seconds(
             at,
             "build_timeout_sec",
-            Some(table.build_timeout_sec.unwrap_or(BUILD_TIMEOUT_SEC)),
+            Some(table.build_timeout_sec.unwrap_or(Number(BUILD_TIMEOUT_SEC))),
         );
         Environment {
             image: self.image(at, table, context),
             build_timeout: build.unwrap_or_default(),
             cpus: self.cpus(at, table.cpus),
-            memory_mb: self.size(at, "memory", table.memory_mb, table.memory.as_deref()),
-            storage_mb: self.size(at, "storage", table.storage_mb, table.storage.as_deref()),
+            memory_mb: self.size(at, "memory", table.memory_mb, table.memory.as_ref()),
+            storage_mb: self.size(at, "storage", table.storage_mb, table.storage.as_ref()),
             pids: None,
             workdir: self.workdir(at, table.workdir.as_deref()),
             env: table.env.clone(),
@@ -184,11 +182,8 @@ impl HarborReader<'_> {
 
     fn image(&mut self, at: &str, table: &EnvironmentTable, context: &Utf8Path) -> Image {
         let dockerfile = context.join("Dockerfile");
-        match &table.docker_image {
-            Some(name) if name.trim().is_empty() => {
-                let fault = Fault::new(self.span(at, "docker_image"), "`docker_image` is empty");
-                self.faults.push(fault);
-            }
+        let named = table.docker_image.as_ref();
+        match named.filter(|name| !name.trim().is_empty()) {
             // As in Harbor, a prebuilt image takes precedence over the Dockerfile.
             Some(name) => return Image::Named(name.clone()),
             // Compose files are refused, and define the image.
@@ -204,7 +199,8 @@ impl HarborReader<'_> {
         }
     }
 
-    fn cpus(&mut self, at: &str, cpus: Option<f64>) -> Option<f64> {
+    fn cpus(&mut self, at: &str, cpus: Option<Number>) -> Option<f64> {
+        let cpus = cpus.map(|cpus| cpus.0);
         let is_bad = cpus.is_some_and(|cpus| !(cpus > 0.0 && cpus.is_finite()));
         if is_bad {
             let fault = Fault::new(self.span(at, "cpus"), "`cpus` must be more than 0");
@@ -213,15 +209,23 @@ impl HarborReader<'_> {
         cpus
     }
 
-    fn size(&mut self, at: &str, key: &str, mb: Option<u64>, old: Option<&str>) -> Option<u64> {
+    fn size(
+        &mut self,
+        at: &str,
+        key: &str,
+        mb: Option<WholeNumber>,
+        old: Option<&Loose>,
+    ) -> Option<u64> {
         let new_key = format!("{key}_mb");
-        match (mb, old) {
-            (Some(_), Some(_)) => {
-                let message = format!("`{new_key}` and the old `{key}` cannot be combined");
+        let mb = mb.map(|mb| mb.0);
+        // As in Harbor, an old size that is not text has no effect.
+        match (mb, old.and_then(|old| old.0.as_deref())) {
+            (Some(mb), Some(old)) if megabytes(old) != Some(mb) => {
+                let message = format!("`{new_key}` and the old `{key}` differ");
                 self.faults.push(Fault::new(self.span(at, key), message));
                 None
             }
-            (Some(0), None) => {
+            (Some(0), _) => {
                 let fault = Fault::new(
                     self.span(at, &new_key),
                     format!("`{new_key}` must be at least 1"),
@@ -229,7 +233,8 @@ impl HarborReader<'_> {
                 self.faults.push(fault);
                 None
             }
-            (mb, None) => mb,
+            (Some(mb), _) => Some(mb),
+            (None, None) => None,
             (None, Some(old)) => {
                 let size = megabytes(old);
                 if size.is_none() {
@@ -256,8 +261,8 @@ impl HarborReader<'_> {
 
     fn healthcheck(&mut self, at: &str, check: &HealthcheckTable) -> Healthcheck {
         let at = format!("{at}.healthcheck");
-        let mut seconds = |key: &str, value: Option<f64>, other: f64| {
-            let value = value.unwrap_or(other);
+        let mut seconds = |key: &str, value: Option<Number>, other: f64| {
+            let Number(value) = value.unwrap_or(Number(other));
             let time = Duration::try_from_secs_f64(value).ok();
             if time.is_none() {
                 let message = format!("`{key}` must be a number of seconds");
@@ -271,7 +276,9 @@ impl HarborReader<'_> {
             timeout: seconds("timeout_sec", check.timeout_sec, 30.0),
             start_period: seconds("start_period_sec", check.start_period_sec, 0.0),
             start_interval: seconds("start_interval_sec", check.start_interval_sec, 5.0),
-            retries: check.retries.unwrap_or(3),
+            retries: check
+                .retries
+                .map_or(3, |it| u32::try_from(it.0).unwrap_or(u32::MAX)),
         }
     }
 
@@ -285,12 +292,8 @@ impl HarborReader<'_> {
             (Some(NetworkMode::Allowlist), Some(hosts)) if !hosts.is_empty() => {
                 Some(Network::Allowlist(hosts.clone()))
             }
-            (Some(NetworkMode::Allowlist), _) => {
-                let span = self.span(at, "network_mode");
-                let message = "`allowlist` requires `allowed_hosts`";
-                self.faults.push(Fault::new(span, message));
-                None
-            }
+            // No host but the gateway.
+            (Some(NetworkMode::Allowlist), _) => Some(Network::Gateway),
             (mode, Some(hosts)) if !hosts.is_empty() => {
                 let span = self.span(at, "allowed_hosts");
                 let message =
@@ -309,9 +312,9 @@ impl HarborReader<'_> {
         &mut self,
         table: &str,
         key: &str,
-        value: Option<f64>,
+        value: Option<Number>,
     ) -> Option<Duration> {
-        let value = value?;
+        let Number(value) = value?;
         let time = Duration::try_from_secs_f64(value).ok();
         let time = time.filter(|time| !time.is_zero());
         if time.is_none() {
@@ -321,23 +324,21 @@ impl HarborReader<'_> {
         time
     }
 
-    pub(super) fn verifier(
-        &mut self,
-        table: &VerifierTable,
-        environment: &Environment,
-    ) -> Verifier {
+    pub(super) fn verifier(&mut self, written: &TaskToml, environment: &Environment) -> Verifier {
+        let table = &written.verifier;
         let tests = self.folder.join("tests");
+        let mode = table.environment_mode.unwrap_or(match &table.environment {
+            Some(_) => VerifierMode::Separate,
+            None => VerifierMode::Shared,
+        });
+        let has_image = mode == VerifierMode::Separate && tests.join("Dockerfile").is_file();
         let own = match &table.environment {
             Some(own) => Some(self.container("verifier.environment", own, &tests)),
-            None if tests.join("Dockerfile").is_file() => {
+            None if has_image => {
                 Some(self.container("verifier", &EnvironmentTable::default(), &tests))
             }
             None => None,
         };
-        let mode = table.environment_mode.unwrap_or(match own {
-            Some(_) => VerifierMode::Separate,
-            None => VerifierMode::Shared,
-        });
         if own.is_some() && mode == VerifierMode::Shared {
             let span = self.span("verifier", "environment_mode");
             let message = "a shared verifier cannot have its own environment";
@@ -350,7 +351,7 @@ impl HarborReader<'_> {
         if !table.collect.is_empty() {
             self.needs_container("verifier", "collect", "`verifier.collect`");
         }
-        let timeout = table.timeout_sec.unwrap_or(VERIFIER_TIMEOUT_SEC);
+        let timeout = table.timeout_sec.unwrap_or(Number(VERIFIER_TIMEOUT_SEC));
         let timeout = self.seconds("verifier", "timeout_sec", Some(timeout));
         Verifier {
             mode,
@@ -362,7 +363,31 @@ impl HarborReader<'_> {
             network: self.network("verifier", table.network_mode, table.allowed_hosts.as_ref()),
             environment: own.map(Box::new),
             collect: self.collect(table),
+            artifacts: self.artifacts(written),
+            reward_key: written
+                .metadata
+                .reward_key
+                .as_ref()
+                .and_then(|key| key.0.clone()),
         }
+    }
+
+    fn artifacts(&mut self, written: &TaskToml) -> Vec<CollectedArtifact> {
+        if !written.artifacts.is_empty() {
+            self.needs_container("", "artifacts", "`artifacts`");
+        }
+        let mut found = Vec::new();
+        for ArtifactEntry(entry) in &written.artifacts {
+            if entry.service.as_deref().is_some_and(|name| name != "main") {
+                self.refuse("", "artifacts", "an artifact of a compose `service`");
+            }
+            found.push(CollectedArtifact {
+                source: entry.source.clone().into(),
+                destination: entry.destination.clone().map(Into::into),
+                exclude: entry.exclude.clone(),
+            });
+        }
+        found
     }
 
     fn collect(&mut self, table: &VerifierTable) -> Vec<Collect> {
@@ -380,7 +405,7 @@ impl HarborReader<'_> {
                 let message = "a compose `service` is not supported";
                 self.faults.push(item.fault("service", message));
             }
-            let seconds = entry.timeout_sec.unwrap_or(COLLECT_TIMEOUT_SEC);
+            let Number(seconds) = entry.timeout_sec.unwrap_or(Number(COLLECT_TIMEOUT_SEC));
             let timeout = Duration::try_from_secs_f64(seconds).unwrap_or_else(|_| {
                 let message = "`timeout_sec` must be a number of seconds";
                 self.faults.push(item.fault("timeout_sec", message));

@@ -21,7 +21,7 @@ pub(super) struct TaskToml {
     #[serde(rename = "multi_step_reward_strategy")]
     _strategy: Option<RewardStrategy>,
     #[serde(default)]
-    pub(super) artifacts: Vec<de::IgnoredAny>,
+    pub(super) artifacts: Vec<ArtifactEntry>,
     #[serde(default)]
     pub(super) metadata: Metadata,
     pub(super) task: Option<TaskTable>,
@@ -51,6 +51,8 @@ pub(super) struct Metadata {
     pub(super) category: Option<Loose>,
     /// Whether the prompt contains the deadline: an extension of Proctor.
     pub(super) tell_deadline: Option<serde_json::Value>,
+    /// The key of the deciding reward among several: an extension of Proctor.
+    pub(super) reward_key: Option<Loose>,
 }
 
 /// Text, or another type that is ignored.
@@ -89,7 +91,7 @@ struct Author {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AgentTable {
-    pub(super) timeout_sec: Option<f64>,
+    pub(super) timeout_sec: Option<Number>,
     pub(super) user: Option<User>,
     pub(super) network_mode: Option<NetworkMode>,
     pub(super) allowed_hosts: Option<Vec<String>>,
@@ -98,7 +100,7 @@ pub(super) struct AgentTable {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct VerifierTable {
-    pub(super) timeout_sec: Option<f64>,
+    pub(super) timeout_sec: Option<Number>,
     #[serde(default)]
     pub(super) env: BTreeMap<String, String>,
     pub(super) user: Option<User>,
@@ -115,28 +117,64 @@ pub(super) struct VerifierTable {
 pub(super) struct CollectTable {
     pub(super) command: String,
     pub(super) service: Option<String>,
-    pub(super) timeout_sec: Option<f64>,
+    pub(super) timeout_sec: Option<Number>,
     pub(super) user: Option<User>,
+}
+
+/// A path, or a table.
+#[derive(Debug)]
+pub(super) struct ArtifactEntry(pub(super) ArtifactTable);
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct ArtifactTable {
+    pub(super) source: String,
+    pub(super) destination: Option<String>,
+    #[serde(default)]
+    pub(super) exclude: Vec<String>,
+    pub(super) service: Option<String>,
+}
+
+impl<'de> Deserialize<'de> for ArtifactEntry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct PathOrTable;
+        impl<'de> de::Visitor<'de> for PathOrTable {
+            type Value = ArtifactTable;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a path, or a table with a `source`")
+            }
+            fn visit_str<E: de::Error>(self, source: &str) -> Result<ArtifactTable, E> {
+                Ok(ArtifactTable {
+                    source: source.to_owned(),
+                    ..ArtifactTable::default()
+                })
+            }
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<ArtifactTable, A::Error> {
+                ArtifactTable::deserialize(de::value::MapAccessDeserializer::new(map))
+            }
+        }
+        let table = deserializer.deserialize_any(PathOrTable)?;
+        Ok(ArtifactEntry(table))
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EnvironmentTable {
-    pub(super) build_timeout_sec: Option<f64>,
+    pub(super) build_timeout_sec: Option<Number>,
     pub(super) docker_image: Option<String>,
     pub(super) os: Option<Os>,
-    pub(super) cpus: Option<f64>,
-    pub(super) memory_mb: Option<u64>,
-    pub(super) storage_mb: Option<u64>,
+    pub(super) cpus: Option<Number>,
+    pub(super) memory_mb: Option<WholeNumber>,
+    pub(super) storage_mb: Option<WholeNumber>,
     /// The old form of `memory_mb`.
-    pub(super) memory: Option<String>,
+    pub(super) memory: Option<Loose>,
     /// The old form of `storage_mb`.
-    pub(super) storage: Option<String>,
+    pub(super) storage: Option<Loose>,
     /// The old form of `network_mode`.
     pub(super) allow_internet: Option<bool>,
-    pub(super) gpus: Option<u64>,
-    #[serde(default)]
-    pub(super) gpu_types: Vec<String>,
+    pub(super) gpus: Option<WholeNumber>,
+    #[serde(default, rename = "gpu_types")]
+    _gpu_types: Vec<String>,
     pub(super) tpu: Option<de::IgnoredAny>,
     #[serde(default)]
     pub(super) mcp_servers: Vec<de::IgnoredAny>,
@@ -150,9 +188,10 @@ pub(super) struct EnvironmentTable {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub(super) enum Os {
+    #[serde(alias = "Linux", alias = "LINUX", rename = "linux")]
     Linux,
+    #[serde(alias = "Windows", alias = "WINDOWS", rename = "windows")]
     Windows,
 }
 
@@ -168,11 +207,11 @@ pub(super) enum NetworkMode {
 #[serde(deny_unknown_fields)]
 pub(super) struct HealthcheckTable {
     pub(super) command: String,
-    pub(super) interval_sec: Option<f64>,
-    pub(super) timeout_sec: Option<f64>,
-    pub(super) start_period_sec: Option<f64>,
-    pub(super) start_interval_sec: Option<f64>,
-    pub(super) retries: Option<u32>,
+    pub(super) interval_sec: Option<Number>,
+    pub(super) timeout_sec: Option<Number>,
+    pub(super) start_period_sec: Option<Number>,
+    pub(super) start_interval_sec: Option<Number>,
+    pub(super) retries: Option<WholeNumber>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -180,6 +219,57 @@ pub(super) struct HealthcheckTable {
 pub(super) struct SolutionTable {
     #[serde(default)]
     pub(super) env: BTreeMap<String, String>,
+}
+
+/// A number, also written as text, as in Harbor.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Number(pub(super) f64);
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct AnyNumber;
+        impl de::Visitor<'_> for AnyNumber {
+            type Value = f64;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a number")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<f64, E> {
+                let number = text.trim().parse();
+                number.map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self))
+            }
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<f64, E> {
+                Ok(number as f64)
+            }
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<f64, E> {
+                Ok(number as f64)
+            }
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<f64, E> {
+                Ok(number)
+            }
+        }
+        deserializer.deserialize_any(AnyNumber).map(Number)
+    }
+}
+
+/// A whole number that is not negative, also written as text or with a fraction of 0.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WholeNumber(pub(super) u64);
+
+impl<'de> Deserialize<'de> for WholeNumber {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Number(number) = Number::deserialize(deserializer)?;
+        let is_whole = (0.0..1e15).contains(&number) && number.fract() == 0.0;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the range is checked"
+        )]
+        if is_whole {
+            Ok(WholeNumber(number as u64))
+        } else {
+            Err(de::Error::custom("expected a whole number of at least 0"))
+        }
+    }
 }
 
 /// A user by name or number.
@@ -215,6 +305,7 @@ pub(super) fn ignore_unknown_keys(root: &mut Node) -> Vec<String> {
         ("", keys_of::<TaskToml>()),
         ("task", keys_of::<TaskTable>()),
         ("task.authors", keys_of::<Author>()),
+        ("artifacts", keys_of::<ArtifactTable>()),
         ("agent", keys_of::<AgentTable>()),
         ("verifier", keys_of::<VerifierTable>()),
         ("verifier.collect", keys_of::<CollectTable>()),

@@ -10,7 +10,11 @@ use proctor_record::record::TaskKind;
 use proctor_sandbox::Network;
 
 use super::*;
-use crate::{config::Settings, evaluate::VerifierMode, workspace::Recipe};
+use crate::{
+    config::Settings,
+    evaluate::VerifierMode,
+    workspace::{Image, Recipe},
+};
 
 /// A task folder with these files in addition to the required ones.
 struct Folder {
@@ -147,7 +151,12 @@ fn complaint(result: Result<Task, ConfigError>) -> (String, String) {
 /// Invalid task files, with a part of the error message and the start of the text that it points at.
 const REFUSED: &[(&str, &str, &str)] = &[
     ("[[steps]]\nname = \"a\"\n", "several `steps`", "[[steps]]"),
-    ("artifacts = [\"/x\"]\n", "`artifacts`", "[\"/x\"]"),
+    (
+        "artifacts = [{source = \"/x\", service = \"db\"}]\n",
+        "compose `service`",
+        "[{source",
+    ),
+    ("artifacts = [{}]\n", "source", ""),
     ("[environment]\ngpus = 1\n", "`gpus`", "1"),
     ("[environment]\ntpu = {type = \"v4\"}\n", "`tpu`", "{type"),
     (
@@ -172,7 +181,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ),
     (
         "[environment]\nmemory = \"1G\"\nmemory_mb = 1\n",
-        "`memory_mb` and the old",
+        "`memory_mb` and the old `memory` differ",
         "\"1G\"",
     ),
     (
@@ -182,16 +191,6 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ),
     ("[environment]\ncpus = -1\n", "`cpus`", "-1"),
     ("[environment]\nworkdir = \"app\"\n", "`workdir`", "\"app\""),
-    (
-        "[environment]\ndocker_image = \"\"\n",
-        "`docker_image`",
-        "\"\"",
-    ),
-    (
-        "[environment]\nnetwork_mode = \"allowlist\"\n",
-        "requires `allowed_hosts`",
-        "\"allowlist\"",
-    ),
     (
         "[environment]\nallowed_hosts = [\"a\"]\n",
         "has no effect without",
@@ -203,11 +202,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "\"open\"",
     ),
     ("[agent]\ntimeout_sec = 0\n", "`timeout_sec`", "0"),
-    (
-        "[agent]\ntimeout_sec = \"9\"\n",
-        "expected a number",
-        "\"9\"",
-    ),
+    ("[agent]\ntimeout_sec = \"soon\"\n", "a number", "\"soon\""),
     ("[verifier]\ntimeout_sec = nan\n", "`timeout_sec`", "nan"),
     ("[task]\nversion = \"1\"\n", "missing key `name`", ""),
     ("a = 1\na = 2\n", "duplicate", ""),
@@ -261,6 +256,34 @@ when = "late"
     let expect = unknown.map(|key| format!("unknown key `{key}` in task.toml has no effect"));
     assert_eq!(task.notes, expect);
     assert!(!task.limits.tells_deadline);
+}
+
+#[test]
+fn values_are_converted_like_in_harbor() {
+    let task = load_toml(
+        r#"
+[agent]
+timeout_sec = "9"
+[environment]
+os = "Linux"
+cpus = "2"
+memory = "2G"
+memory_mb = 2048.0
+storage = 3
+docker_image = ""
+gpus = 0
+gpu_types = ["T4"]
+network_mode = "allowlist"
+"#,
+    )
+    .unwrap();
+    assert_eq!(task.limits.timeout, Some(Duration::from_secs(9)));
+    let environment = task.environment().unwrap();
+    assert_eq!(environment.cpus, Some(2.0));
+    assert_eq!(environment.memory_mb, Some(2048));
+    assert_eq!(environment.storage_mb, None);
+    assert_eq!(environment.network, Some(Network::Gateway));
+    assert!(matches!(environment.image, Image::Build { .. }));
 }
 
 #[test]
@@ -362,7 +385,11 @@ fn task_that_requires_a_container_reports_the_reason() {
             "`verifier.collect`",
             "[[verifier.collect]]",
         ),
-        (("tests/Dockerfile", "FROM a\n"), "its own environment", ""),
+        (
+            ("task.toml", "artifacts = [\"/x\"]\n"),
+            "`artifacts`",
+            "[\"/x\"]",
+        ),
         (
             ("environment/Dockerfile", "FROM a\nWORKDIR /app\nRUN make\n"),
             "`RUN`",
@@ -380,6 +407,51 @@ fn task_that_requires_a_container_reports_the_reason() {
         let place = text.get(fault.span.start..fault.span.end).unwrap_or("");
         assert!(place.starts_with(at), "{place}");
     }
+}
+
+/// As in Harbor, a Dockerfile of the tests is used only by a separate verifier.
+#[test]
+fn verifier_is_separate_only_if_the_task_says_so() {
+    let dockerfile = ("tests/Dockerfile", "FROM a\n");
+    for (toml, mode, has_own) in [
+        ("", VerifierMode::Shared, false),
+        (
+            "[verifier]\nenvironment_mode = \"separate\"\n",
+            VerifierMode::Separate,
+            true,
+        ),
+        (
+            "[verifier.environment]\ndocker_image = \"b\"\n",
+            VerifierMode::Separate,
+            true,
+        ),
+    ] {
+        let task = load(&folder(&[dockerfile, ("task.toml", toml)])).unwrap();
+        let verifier = task.verifier().unwrap();
+        assert_eq!(verifier.mode, mode, "{toml}");
+        assert_eq!(verifier.environment.is_some(), has_own, "{toml}");
+    }
+}
+
+#[test]
+fn artifacts_and_the_key_of_the_reward_are_read() {
+    let task = load_toml(
+        r#"
+artifacts = ["/a", {source = "out", destination = "b/c", exclude = ["*.o"], service = "main"}]
+[metadata]
+reward_key = "accuracy"
+"#,
+    );
+    let task = task.unwrap();
+    let verifier = task.verifier().unwrap();
+    assert_eq!(verifier.reward_key.as_deref(), Some("accuracy"));
+    let [first, second] = verifier.artifacts.as_slice() else {
+        panic!("{:?}", verifier.artifacts);
+    };
+    assert_eq!((first.source.as_str(), &first.destination), ("/a", &None));
+    assert_eq!(second.source, "out");
+    assert_eq!(second.destination.as_deref(), Some("b/c".into()));
+    assert_eq!(second.exclude, ["*.o"]);
 }
 
 // Other platforms have no file modes.

@@ -28,7 +28,7 @@ use proctor_sandbox::{
 
 use super::{Agents, Contestant, Site, Trial, TrialError, chain, prepare::NotRun};
 use crate::{
-    model_access,
+    evaluate, model_access,
     workspace::source::Source,
     workspace::{Environment, Image as TaskImage},
 };
@@ -368,6 +368,17 @@ impl Trial<'_> {
         };
         for path in all {
             dir::give(path.as_std_path(), uid)?;
+        }
+        Ok(())
+    }
+
+    /// Creates the folders of logs and artifacts in a task's container.
+    pub(super) async fn make_logs(&self, exec_env: &ExecEnv) -> Result<(), NotRun> {
+        if let ExecEnv::Docker(exec_env) = exec_env {
+            let stage = self.private.join("root");
+            evaluate::make_logs(&stage)?;
+            let uploaded = exec_env.container.upload(stage.as_std_path(), "/");
+            uploaded.await.map_err(failed)?;
         }
         Ok(())
     }

@@ -130,9 +130,14 @@ impl Trial<'_> {
 /// The status of the trial. The agent's own failure takes precedence over the evaluators.
 pub(crate) fn status(outcome: Outcome, verdicts: &[Verdict], is_cancelled: bool) -> TrialStatus {
     let any = |status| verdicts.iter().any(|verdict| verdict.status == status);
+    let outcome = match outcome {
+        Outcome::Interrupted => return TrialStatus::Interrupted,
+        outcome if outcome.is_infrastructure() => return TrialStatus::Error,
+        // As in Harbor, a reward counts however the agent ended.
+        _ if verdicts.iter().any(Verdict::is_reward) => Outcome::Completed,
+        outcome => outcome,
+    };
     match outcome {
-        Outcome::Interrupted => TrialStatus::Interrupted,
-        outcome if outcome.is_infrastructure() => TrialStatus::Error,
         Outcome::Completed if any(VerdictStatus::Failed) => TrialStatus::Failed,
         Outcome::Completed if is_cancelled => TrialStatus::Interrupted,
         Outcome::Completed if any(VerdictStatus::Error) || any(VerdictStatus::Skipped) => {

@@ -20,6 +20,7 @@ use super::{
     prepare::NotRun,
 };
 use crate::{
+    evaluate,
     model_access::{self, TrialModels},
     trial::{export::PROMPT_FILE, socket::Socket},
 };
@@ -113,6 +114,7 @@ impl Trial<'_> {
                 config_file: self.plan.task.config_file().to_owned(),
                 problem,
             })?;
+        self.use_tasks_home(&mut launch, agents, site);
         self.check_secrets(&launch, &secrets, models.is_some())?;
         launch = launch.without_secrets(&secrets, key);
         launch.env.extend(passed);
@@ -125,6 +127,19 @@ impl Trial<'_> {
             models,
             log: self.new_log()?,
         })
+    }
+
+    /// Leaves HOME to the container's user if the task has its own container: its tests and services
+    /// look there. An agent that looks for its own files in HOME keeps the trial's.
+    fn use_tasks_home(&self, launch: &mut Launch, agents: &Agents, site: &Site) {
+        let (Some(image), Some(_)) = (&agents.image, self.plan.task.environment()) else {
+            return;
+        };
+        let home = site.exec_env.inside(&site.trial_dir.home);
+        let has_cli = self.plan_of(agents.contestant).adapter.cli().is_some();
+        if !has_cli || has_variable_for(&home, &launch.env) {
+            evaluate::use_own_home(&mut launch.env, image);
+        }
     }
 
     /// Writes the files that `launch` names and gives them to the agent's user.
@@ -219,6 +234,12 @@ impl Trial<'_> {
         found.extend(definitions_in(&self.plan.task.folder, folder));
         found
     }
+}
+
+/// Whether a variable other than HOME leads to a directory below `home`.
+fn has_variable_for(home: &Utf8Path, env: &BTreeMap<String, String>) -> bool {
+    let mut others = env.iter().filter(|(name, _)| *name != "HOME");
+    others.any(|(_, value)| Utf8Path::new(value).starts_with(home))
 }
 
 /// The replacement of secrets: the trial's own key, if any.

@@ -12,7 +12,11 @@ use proctor_sandbox::{
     trial_dir::TrialDir,
 };
 
-use super::{Agents, Site, Trial, TrialError, chain, container::TrialContainer, prepare::NotRun};
+use super::{
+    Agents, Site, Trial, TrialError, chain,
+    container::{self, TrialContainer},
+    prepare::NotRun,
+};
 use crate::{
     config::{History, Reference},
     evaluate::{copy_without_ignored, make_executable},
@@ -76,6 +80,7 @@ impl Trial<'_> {
                         let mounts = self.mounts(agents, trial_dir, None)?;
                         let made = self.make_exec_env(image, trial_dir, mounts, has_models);
                         *exec_env = self.enter(made.await?);
+                        self.make_logs(exec_env).await?;
                         self.files_of_image(exec_env).await?
                     }
                 };
@@ -256,11 +261,23 @@ impl Trial<'_> {
                 Ok(Some(ReferenceAt::Patch(exec_env.inside(&patch))))
             }
             Some(Reference::Script(solution)) => {
-                let folder = trial_dir.scratch.join("solution");
+                // Below a directory that is uploaded as a whole.
+                let stage = trial_dir.scratch.join("reference");
+                let folder = stage.join("solution");
+                fs_err::create_dir_all(&stage)?;
                 copy_without_ignored(&solution.folder, &folder)?;
                 make_executable(&folder.join("solve.sh"))?;
+                let inside = match exec_env {
+                    ExecEnv::Local => folder,
+                    ExecEnv::Docker(exec_env) => {
+                        let uploaded = exec_env.container.upload(stage.as_std_path(), "/");
+                        uploaded.await.map_err(container::failed)?;
+                        fs_err::remove_dir_all(&stage)?;
+                        "/solution".into()
+                    }
+                };
                 Ok(Some(ReferenceAt::Script {
-                    folder: exec_env.inside(&folder),
+                    folder: inside,
                     env: solution.env.clone(),
                 }))
             }

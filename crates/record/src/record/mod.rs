@@ -59,5 +59,5 @@ pub use trial::{
     Judgement, LimitsRecord, OutputRecord, ProcessRecord, RECORD_VERSION, Record, ResourceRecord,
     SandboxRecord, TaskKind, TaskRecord, TrialStatus,
 };
-pub use verdict::DEFAULT_WEIGHT;
 pub use verdict::{Artifact, Verdict, VerdictError, VerdictStatus};
+pub use verdict::{DEFAULT_WEIGHT, VERIFIER};

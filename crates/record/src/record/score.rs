@@ -13,7 +13,8 @@ use crate::{
 /// The score of a trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Score {
-    /// The score from 0 to 1. It is 0 if the agent did not complete, regardless of its work.
+    /// The score from 0 to 1. It is 0 if the agent did not complete, regardless of its work, unless
+    /// the verifier of a Harbor task gave a reward.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub value: f64,
     /// The score of the work, regardless of the agent's outcome; null if an evaluator with a weight
@@ -72,6 +73,7 @@ impl Score {
         };
         let value = match outcome {
             Outcome::Completed => judged?,
+            _ if verdicts.iter().any(Verdict::is_reward) => judged?,
             _ => 0.0,
         };
         Some(Score {
@@ -136,6 +138,24 @@ mod tests {
     }
 
     const DONE: Outcome = Outcome::Completed;
+
+    #[test]
+    fn reward_is_the_score_however_the_agent_ended() {
+        let mut reward = verdict(VerdictStatus::Failed, Some(0.5), 1.0);
+        reward.evaluator = crate::record::VERIFIER.to_owned();
+        // Without a reward the agent's failure decides.
+        let ended = [Outcome::AgentError, Outcome::Timeout];
+        for outcome in ended {
+            let all = std::slice::from_ref(&reward);
+            check(outcome, TrialStatus::Failed, all, Some(0.0));
+        }
+        reward.metrics.insert("reward".to_owned(), 0.5.into());
+        for outcome in ended {
+            let all = std::slice::from_ref(&reward);
+            check(outcome, TrialStatus::Failed, all, Some(0.5));
+        }
+        check(Outcome::Network, TrialStatus::Error, &[reward], None);
+    }
 
     #[test]
     fn verdicts_without_a_score_count_as_1_and_0_by_their_weights() {

@@ -45,6 +45,17 @@ pub struct Verdict {
     pub error: Option<VerdictError>,
 }
 
+impl Verdict {
+    /// Whether it is the verdict of a Harbor verifier that gave a reward. The reward is the score,
+    /// however the agent ended.
+    pub fn is_reward(&self) -> bool {
+        self.evaluator == VERIFIER && self.metrics.get("reward").is_some_and(Value::is_number)
+    }
+}
+
+/// The evaluator of tasks in Harbor's format.
+pub const VERIFIER: &str = "verifier";
+
 /// The weight of an evaluator that does not set one.
 pub const DEFAULT_WEIGHT: f64 = 1.0;
 

@@ -114,6 +114,20 @@ impl Container {
         self.inner.download(from, to).await
     }
 
+    /// Copies a file or directory of the container, with its name, into an existing directory on
+    /// this machine. Returns whether it exists.
+    pub async fn fetch(&self, from: &str, to: &Path) -> Result<bool, EngineError> {
+        let archive = Box::pin(self.inner.get(from.trim_end_matches('/').to_owned()));
+        match archive::unpack(archive, to).await {
+            Ok(unpacked) => {
+                unpacked.map_err(|error| EngineError::file("unpack into", to, &error))?;
+                Ok(true)
+            }
+            Err(error) if error.is_missing() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Replaces the container's copy of our own binary, which processes of root could change.
     pub async fn renew_binary(&self) -> Result<(), EngineError> {
         if self.shares_folders() {

@@ -13,8 +13,14 @@ const SOLVE: &str = "cp \"$(dirname \"$0\")/word\" greeting.txt\n";
 /// Writes the task's folder for this mode of the verifier.
 pub(super) fn task(rig: &Rig, mode: &str) -> Utf8PathBuf {
     let folder = rig.context.root().join("tasks/greet");
+    // A separate verifier gets artifacts only.
+    let artifacts = match mode {
+        "separate" => "artifacts = [\"/app\"]",
+        _ => "",
+    };
     let toml = format!(
         r#"
+{artifacts}
 [task]
 name = "org/greet"
 [agent]
@@ -204,7 +210,7 @@ cat /proc/self/oom_score_adj"#;
 }
 
 #[test]
-fn a_task_is_verified_in_a_fresh_container_with_the_agents_files() {
+fn a_task_is_verified_in_a_fresh_container_with_the_artifacts() {
     verified("separate");
 }
 
@@ -212,14 +218,17 @@ fn a_task_is_verified_in_a_fresh_container_with_the_agents_files() {
 fn an_agent_is_the_user_of_the_image_and_has_a_home() {
     let Some(rig) = Rig::new() else { return };
     let folder = task(&rig, "separate");
-    let dockerfile =
-        format!("{DOCKERFILE}RUN useradd --uid 4321 worker && chown -R worker /app\nUSER worker\n");
+    let dockerfile = format!(
+        "{DOCKERFILE}RUN useradd --create-home --uid 4321 worker && chown -R worker /app\nUSER worker\n"
+    );
     fs_err::write(folder.join("environment/Dockerfile"), dockerfile).unwrap();
-    let script = "id -un; touch $HOME/mine && echo at home; echo hello > greeting.txt; rm readme";
+    let script =
+        "id -un; echo $HOME; touch ~/mine && echo at home; echo hello > greeting.txt; rm readme";
     let agents = json!([shell("worker", script), {"name": "ceiling", "type": "oracle"}]);
     let path = rig.suite(&agents, &json!({"tasks": [{"folder": "tasks/greet"}]}));
     rig.run(&path, &[]).assert_code(3);
-    assert_eq!(rig.printed("worker"), "worker\nat home\n");
+    let printed = rig.printed("worker");
+    assert_eq!(printed, "worker\n/home/worker\nat home\n");
     assert_eq!(rig.record("worker")["sandbox"]["user"], "worker");
     let verdict = &rig.record("worker")["verdicts"][0];
     let reported = verdict["message"].as_str().unwrap();
@@ -239,8 +248,7 @@ fn entry_point_is_healthy_before_the_agent_starts_with_its_deadline() {
     fs_err::write(folder.join("environment/Dockerfile"), dockerfile).unwrap();
     let toml = "[metadata]\ntell_deadline = true\n[agent]\ntimeout_sec = 60\nuser = \"root\"\n[environment.healthcheck]\ncommand = \"test -s /tmp/up\"\ninterval_sec = 0.2\nretries = 100\n";
     fs_err::write(folder.join("task.toml"), toml).unwrap();
-    let test =
-        "test \"$(id -un) $(cat /tmp/up)\" = 'root worker' && echo 1 > /logs/verifier/reward.txt\n";
+    let test = "test \"$(id -un) $(cat /tmp/up)\" = 'worker worker' && echo 1 > /logs/verifier/reward.txt\n";
     fs_err::write(folder.join("tests/test.sh"), test).unwrap();
     let script = "echo \"$(id -un) $(cat /tmp/up) $PROCTOR_DEADLINE\"; cat";
     let agents = json!([shell("agent", script)]);
@@ -254,6 +262,89 @@ fn entry_point_is_healthy_before_the_agent_starts_with_its_deadline() {
     let deadline = first.strip_prefix("root worker ").unwrap();
     let reported = format!("Greet.\n\nYour time ends at {deadline} (UTC): finish before that.\n");
     assert_eq!(prompt, reported);
+}
+
+/// An image without a health check is ready when its entry point runs the command.
+#[test]
+fn agent_waits_for_the_entry_point() {
+    let Some(rig) = Rig::new() else { return };
+    let folder = task(&rig, "shared");
+    let dockerfile = "FROM proctor-test:debian\nWORKDIR /app\nRUN printf 'sleep 1; echo up > /up; exec \"$@\"' > /entry.sh\nENTRYPOINT [\"sh\", \"/entry.sh\"]\n";
+    fs_err::write(folder.join("environment/Dockerfile"), dockerfile).unwrap();
+    fs_err::write(folder.join("task.toml"), "").unwrap();
+    let test = "cat /up > /logs/verifier/seen; echo 1 > /logs/verifier/reward.txt\n";
+    fs_err::write(folder.join("tests/test.sh"), test).unwrap();
+    let agents = json!([shell("agent", "cat /up")]);
+    let path = rig.suite(&agents, &json!({"tasks": [{"folder": "tasks/greet"}]}));
+    rig.run(&path, &[]).assert_code(0);
+    assert_eq!(rig.printed("agent"), "up\n");
+}
+
+/// As in Harbor: the home of the user, the whole solution in `/solution`, and folders for logs.
+#[test]
+fn container_of_a_task_is_laid_out_like_harbors() {
+    let Some(rig) = Rig::new() else { return };
+    let folder = task(&rig, "shared");
+    let dockerfile = format!("{DOCKERFILE}RUN useradd --create-home worker\nUSER worker\n");
+    fs_err::write(folder.join("environment/Dockerfile"), dockerfile).unwrap();
+    // A Dockerfile of the tests alone does not make the verifier separate.
+    fs_err::write(folder.join("tests/Dockerfile"), "FROM no-such-image:1\n").unwrap();
+    fs_err::write(folder.join("task.toml"), "").unwrap();
+    let solve = "cp /solution/word ~/word && echo log > /logs/agent/log && echo kept > /logs/artifacts/kept && exit 3\n";
+    fs_err::write(folder.join("solution/solve.sh"), solve).unwrap();
+    let test = "test \"$(id -un):$HOME\" = worker:/home/worker && grep -qx hello ~/word && grep -qx log /logs/agent/log && echo '{\"reward\": 1, \"speed\": 0.5}' > /logs/verifier/reward.json\n";
+    fs_err::write(folder.join("tests/test.sh"), test).unwrap();
+    let agents = json!([{"name": "ceiling", "type": "oracle"}]);
+    let path = rig.suite(&agents, &json!({"tasks": [{"folder": "tasks/greet"}]}));
+    rig.run(&path, &[]).assert_code(0);
+    let record = rig.record("ceiling");
+    // The reward counts although the solution ended with an error.
+    assert_eq!(record["outcome"], "agent_error", "{record:#}");
+    assert_eq!(record["status"], "passed", "{record:#}");
+    assert_eq!(record["score"]["value"], 1.0, "{record:#}");
+    let verdict = &record["verdicts"][0];
+    assert_eq!(verdict["message"], "reward 1 (reward 1, speed 0.5)");
+    assert_eq!(verdict["metrics"]["rewards"]["speed"], 0.5);
+    let kept = artifacts(&rig, "ceiling").join("collected/logs/artifacts/kept");
+    assert_eq!(fs_err::read_to_string(kept).unwrap(), "kept\n");
+}
+
+/// The folder with the record of an agent's trial.
+fn artifacts(rig: &Rig, agent: &str) -> Utf8PathBuf {
+    let trial = format!(".proctor/latest/trials/{agent}/org-greet/trial-1/artifacts");
+    let named = rig.context.root().join(trial);
+    if named.exists() {
+        return named;
+    }
+    let trial = format!(".proctor/latest/trials/{agent}/greet/trial-1/artifacts");
+    rig.context.root().join(trial)
+}
+
+/// A separate verifier sees artifacts at their paths, and no other files of the agent.
+#[test]
+fn artifacts_reach_a_separate_verifier_without_the_workspace() {
+    let Some(rig) = Rig::new() else { return };
+    let folder = task(&rig, "separate");
+    let toml = "artifacts = [{source = \"out\", exclude = [\"*.tmp\"]}, {source = \"/etc/motto\", destination = \"motto.txt\"}, \"/no/such\"]\n[verifier]\nenvironment_mode = \"separate\"\n[verifier.environment]\ndocker_image = \"proctor-test:debian\"\n";
+    fs_err::write(folder.join("task.toml"), toml).unwrap();
+    let test = "test -f /app/out/a && test ! -e /app/out/b.tmp && test ! -e /app/secret && test ! -e /app/readme && grep -qx m /etc/motto && echo 1 > /logs/verifier/reward.txt\n";
+    fs_err::write(folder.join("tests/test.sh"), test).unwrap();
+    let script =
+        "mkdir out; echo a > out/a; echo b > out/b.tmp; echo s > secret; echo m > /etc/motto";
+    let agents = json!([shell("worker", script)]);
+    let path = rig.suite(&agents, &json!({"tasks": [{"folder": "tasks/greet"}]}));
+    rig.run(&path, &[]).assert_code(0);
+    let collected = artifacts(&rig, "worker").join("collected");
+    let manifest = fs_err::read_to_string(collected.join("manifest.json")).unwrap();
+    let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
+    let expect = json!([
+        {"source": "/logs/artifacts", "destination": "logs/artifacts", "type": "directory", "status": "empty"},
+        {"source": "/app/out", "destination": "app/out", "type": "directory", "status": "ok"},
+        {"source": "/etc/motto", "destination": "motto.txt", "type": "file", "status": "ok"},
+        {"source": "/no/such", "destination": "no/such", "type": "directory", "status": "failed"},
+    ]);
+    assert_eq!(manifest, expect);
+    assert!(collected.join("motto.txt").is_file());
 }
 
 #[test]

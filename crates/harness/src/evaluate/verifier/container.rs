@@ -1,5 +1,5 @@
 //! The verifier in containers: in the agent's container after all of its processes are dead, or in
-//! a fresh one with the agent's files.
+//! a fresh one with the artifacts.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,13 @@ use fs_err as fs;
 use proctor_record::{fs::dir, platform};
 use proctor_sandbox::{
     self as sandbox, ContainerEnv, ExecEnvSpec, Privileges, Sandbox, container_env,
-    docker::{ContainerNetwork, EngineError},
+    docker::{self, ContainerNetwork, EngineError},
     shell::{self, ShellCommand, ShellResult},
 };
 
 use super::{
-    Verifier, VerifierMode, conclude, copy_without_ignored, interpreters, make_executable,
+    Verifier, VerifierMode, artifacts, conclude, copy_without_ignored, interpreters,
+    make_executable,
 };
 use crate::{
     evaluate::{EvidenceDir, Finding, Judging, reward},
@@ -45,16 +46,18 @@ pub(super) async fn judge(
     let stage = judging
         .scratch
         .join(format!("verifier-{}", evidence.number));
-    lay_out(verifier, &stage).map_err(|error| format!("cannot prepare the verifier: {error}"))?;
-    gather(verifier, judging, agents, evidence).await?;
-    if verifier.mode == VerifierMode::Separate && !verifier.collect.is_empty() {
-        // The collected files are in the agent's container; the verifier sees them at the same path.
-        let gathered = stage.join("logs/artifacts");
-        let brought = agents
-            .container
-            .download("/logs/artifacts", gathered.as_std_path());
-        brought.await.map_err(|error| error.to_string())?;
-    }
+    let unprepared = |error: std::io::Error| format!("cannot prepare the verifier: {error}");
+    lay_out(verifier, &stage).map_err(unprepared)?;
+    let collected = judging.artifacts.join(artifacts::FOLDER);
+    // The agent's container no longer exists when a trial is judged again.
+    let manifest = if let Some(manifest) = artifacts::earlier(&collected) {
+        manifest
+    } else {
+        gather(verifier, judging, agents, evidence).await?;
+        let wanted = &verifier.artifacts;
+        artifacts::collect(wanted, agents, judging.workdir, &collected).await?
+    };
+    let mut workdir = judging.workdir.to_owned();
     let fresh;
     let mut way = None;
     let exec_env = match verifier.mode {
@@ -64,6 +67,11 @@ pub(super) async fn judge(
             way = Way::open(&reach, judging, evidence)?;
             let made = separate(verifier, judging, agents, (&reach, way.as_ref())).await;
             fresh = made.map_err(|error| error.to_string())?;
+            let replaced = artifacts::replaced(&manifest);
+            let removed = fresh.remove(&replaced).await;
+            removed.map_err(|error| error.to_string())?;
+            artifacts::lay_out(&manifest, &collected, &stage).map_err(unprepared)?;
+            workdir = workdir_of(verifier, judging, &fresh);
             &fresh
         }
     };
@@ -73,7 +81,7 @@ pub(super) async fn judge(
         exec_env,
         way: way.as_ref(),
         logs: judging.artifacts.join(&evidence.folder),
-        workdir: judging.workdir.to_owned(),
+        workdir,
     };
     let tampered = bench.tampered(&stage).await;
     let done = bench.verify(&stage).await;
@@ -164,40 +172,54 @@ async fn gather(
     Ok(())
 }
 
+/// Creates the folders below `/logs`, which every user of the container can write to.
+pub(crate) fn make_logs(stage: &Utf8Path) -> std::io::Result<()> {
+    for name in ["verifier", "agent", "artifacts"] {
+        let folder = stage.join("logs").join(name);
+        fs::create_dir_all(&folder)?;
+        platform::set_mode(folder.as_std_path(), 0o777)?;
+    }
+    Ok(())
+}
+
+/// The working directory of a separate verifier: that of its own image, if it has one.
+fn workdir_of(verifier: &Verifier, judging: &Judging<'_>, fresh: &ContainerEnv) -> Utf8PathBuf {
+    let own = verifier.environment.as_deref();
+    let environment = own.or(judging.environment);
+    let named = environment.and_then(|environment| environment.workdir.clone());
+    named.unwrap_or_else(|| fresh.image.workdir.clone().into())
+}
+
 /// The folders of the container: `/tests` and the folders below `/logs`.
 fn lay_out(verifier: &Verifier, stage: &Utf8Path) -> std::io::Result<()> {
-    for name in ["verifier", "agent", "artifacts"] {
-        fs::create_dir_all(stage.join("logs").join(name))?;
-    }
-    // The verifier's user must be able to write a reward.
-    platform::set_mode(stage.join("logs/verifier").as_std_path(), 0o777)?;
+    make_logs(stage)?;
     copy_without_ignored(&verifier.tests, &stage.join("tests"))?;
     make_executable(&stage.join("tests/test.sh"))
 }
 
-/// A fresh container of the verifier's image, or of the agent's, with the agent's files.
+/// A fresh container of the verifier's image, or of the agent's.
 async fn separate(
     verifier: &Verifier,
     judging: &Judging<'_>,
     agents: &ContainerEnv,
     (reach, way): (&sandbox::Network, Option<&Way>),
 ) -> Result<ContainerEnv, EngineError> {
-    let Sandbox::Docker(docker) = judging.sandbox else {
+    let Sandbox::Docker(engine) = judging.sandbox else {
         unreachable!("there is a container, so there is an engine");
     };
     let own = verifier.environment.as_deref();
     let image = match own.map(|own| &own.image) {
-        Some(Image::Named(name)) => docker.image(name).await?,
+        Some(Image::Named(name)) => engine.image(name).await?,
         Some(Image::Build {
             context,
             dockerfile,
         }) => {
             let limit = own.map(|own| own.build_timeout);
-            docker.build(context, dockerfile, limit, |_| ()).await?
+            engine.build(context, dockerfile, limit, |_| ()).await?
         }
         None => agents.image.clone(),
     };
-    let exec_env = docker
+    engine
         .exec_env(ExecEnvSpec {
             image,
             mounts: Vec::new(),
@@ -208,15 +230,11 @@ async fn separate(
                 sandbox::Network::Open => ContainerNetwork::Open,
                 _ => ContainerNetwork::None,
             },
-            limits: docker.settings.limits,
+            limits: engine.settings.limits,
             readiness: readiness(verifier.environment.as_deref()),
             sockets: way.map(|way| (way.sockets.clone(), vec![model_access::relay()])),
         })
-        .await?;
-    let files = judging.workspace.path().as_std_path();
-    let archive = judging.workdir.as_str().trim_end_matches('/');
-    exec_env.replace(files, archive).await?;
-    Ok(exec_env)
+        .await
 }
 
 /// The network of a separate verifier: from the suite, else from its task, else the agent's.
@@ -242,6 +260,14 @@ fn readiness(own: Option<&Environment>) -> Option<proctor_process::Readiness> {
     own?.healthcheck.as_ref().map(Into::into)
 }
 
+/// Leaves HOME to the image, or else to the user of a command, who has one in the container.
+pub(crate) fn use_own_home(env: &mut BTreeMap<String, String>, image: &docker::Image) {
+    match image.env.get("HOME") {
+        Some(home) => env.insert("HOME".to_owned(), home.clone()),
+        None => env.remove("HOME"),
+    };
+}
+
 impl CleanCopy<'_> {
     /// Programs in the agent's container that run the tests and differ from those of its image.
     /// Empty if the engine cannot list changes.
@@ -265,8 +291,9 @@ impl CleanCopy<'_> {
         }
         let put = self.exec_env.container.upload(stage.as_std_path(), "/");
         put.await.map_err(text)?;
-        // Root by default, so that the verifier can access all files of the agent.
-        let user = self.verifier.user.as_deref().unwrap_or("0:0");
+        let own = self.verifier.user.as_deref();
+        let user = own.or(self.exec_env.image.user.as_deref());
+        let user = user.unwrap_or("0:0");
         let ran = self
             .run(RUN, Some(user), self.verifier.timeout, "run")
             .await?;
@@ -277,7 +304,7 @@ impl CleanCopy<'_> {
             .container
             .download("/logs/verifier", kept.as_std_path());
         let rewards = match got.await {
-            Ok(()) => reward::read(&self.logs),
+            Ok(()) => reward::read(&self.logs, self.verifier.reward_key.as_deref()),
             // If memory ran out, the container may have ended with the tests.
             Err(error) if matches!(ran.exit.status, Some(proctor_process::Status::Signal(_))) => {
                 Err(text(error))
@@ -310,9 +337,10 @@ impl CleanCopy<'_> {
             .await
     }
 
-    /// The variables of the image and of the task, with an existing HOME.
+    /// The variables of the image and of the task.
     fn env(&self) -> BTreeMap<String, String> {
         let mut env = container_env(&self.exec_env.image, Utf8Path::new("/root"));
+        use_own_home(&mut env, &self.exec_env.image);
         env.extend(
             self.environment()
                 .map(|own| own.env.clone())

@@ -49,6 +49,21 @@ pub struct Verifier {
     pub environment: Option<Box<Environment>>,
     /// Commands that run in the agent's environment before the verifier.
     pub collect: Vec<Collect>,
+    /// Files that are collected from the agent's environment and given to a separate verifier.
+    pub artifacts: Vec<CollectedArtifact>,
+    /// The key of the deciding reward among several.
+    pub reward_key: Option<String>,
+}
+
+/// A file or directory that is collected from the agent's environment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CollectedArtifact {
+    /// The path in the environment, absolute or below the working directory.
+    pub source: Utf8PathBuf,
+    /// The path of the copy below the collected files; by default that of `source`.
+    pub destination: Option<Utf8PathBuf>,
+    /// Patterns of files of a directory that are left out.
+    pub exclude: Vec<String>,
 }
 
 /// A command that collects data in the agent's environment for the verifier.

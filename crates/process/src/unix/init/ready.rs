@@ -1,8 +1,11 @@
 //! Waits until a container is ready for its job: a command is tried until it succeeds.
 
+use std::fs;
 use std::process::{Child, Command};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+
+use rustix::process::Pid;
 
 use crate::{JobFailure, Readiness};
 
@@ -34,6 +37,44 @@ pub(super) fn wait(
             readiness.interval
         });
     }
+}
+
+/// Waits until a service runs its command, as an entry point does after its preparations. One that
+/// ends or never runs the command is waited for as long as this.
+const LONGEST_ENTRY: Duration = Duration::from_secs(10);
+
+/// Waits until the service runs `command`, or has ended.
+pub(super) fn wait_for_command(service: Pid, command: &[String]) {
+    if command.is_empty() {
+        return;
+    }
+    let until = Instant::now() + LONGEST_ENTRY;
+    while !is_running(command) && !has_ended(service) && Instant::now() < until {
+        sleep(TICK);
+    }
+}
+
+/// Whether a process runs `command`. A shell that gets one program with `-c` may become that program.
+fn is_running(command: &[String]) -> bool {
+    let whole = command.iter().map(String::as_str);
+    let program = command.last().map(|line| line.split_whitespace());
+    let wanted = [joined(whole), joined(program.into_iter().flatten())];
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut lines = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
+    lines.any(|line| wanted.contains(&line))
+}
+
+/// Arguments as in `/proc/PID/cmdline`.
+fn joined<'a>(args: impl Iterator<Item = &'a str>) -> Vec<u8> {
+    args.flat_map(|arg| arg.bytes().chain([0])).collect()
+}
+
+fn has_ended(process: Pid) -> bool {
+    let path = format!("/proc/{}/stat", process.as_raw_nonzero());
+    let stat = fs::read_to_string(path).unwrap_or_default();
+    // The state follows the name, which is in parentheses.
+    let state = stat.rsplit_once(") ").map(|(_, rest)| rest);
+    state.is_none_or(|state| state.starts_with('Z'))
 }
 
 /// How a try failed; `None` if it did not.

@@ -54,10 +54,15 @@ pub(super) fn start(job: &Job) -> Result<StartedJob, JobFailure> {
     };
     enter(&mut main, user, own);
     let service = job.service.as_ref();
-    let service = service.map(|service| spawn(beside(job, &service.argv)?).map_err(failed));
+    let service = service.map(|service| {
+        let argv = [service.argv.as_slice(), &service.command].concat();
+        spawn(beside(job, &argv)?).map_err(failed)
+    });
     let service = service.transpose()?;
-    if let Some(readiness) = &job.readiness {
-        ready::wait(readiness, || beside(job, &readiness.argv))?;
+    match (&job.readiness, &job.service, service) {
+        (Some(readiness), _, _) => ready::wait(readiness, || beside(job, &readiness.argv))?,
+        (None, Some(wanted), Some(pid)) => ready::wait_for_command(pid, &wanted.command),
+        (None, _, _) => {}
     }
     let main = spawn(main).map_err(failed)?;
     let terminal = pty.map(|pty| TerminalCopy::start(pty.controller).map_err(failed));
