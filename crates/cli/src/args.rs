@@ -5,6 +5,7 @@ mod config;
 mod experiments;
 mod keep_workspace;
 mod logs;
+mod mining;
 mod models;
 mod reports;
 mod searches;
@@ -23,6 +24,7 @@ pub use config::{ConfigArgs, ConfigCommand, InstallAgentsArgs, Level, SuggestTes
 pub use experiments::{AbArgs, DecisionArgs, ExperimentArgs};
 pub use keep_workspace::KeepArg;
 pub use logs::{ExportArgs, ExportFormat, LogArgs, LogCommand, NormalizeArgs, NormalizeFormat};
+pub use mining::{MineArgs, PromptArg, RefreshArgs, SelectionArgs};
 pub use models::{GatewayArgs, MissArg, ModelArgs, PricesArgs, RuleArgs};
 pub use reports::{
     BaselineArgs, BaselineCommand, BasisArgs, CompareArgs, CompareFormat, ReportArgs, ReportFormat,
@@ -359,12 +361,14 @@ pub struct Cases {
 /// `proctor init`.
 #[derive(Debug, Parser)]
 pub struct InitArgs {
-    /// File to write
-    #[arg(default_value = "testcase.yaml")]
-    pub path: Utf8PathBuf,
+    /// File to write [default: testcase.yaml; with --mine proctor.yaml]
+    pub path: Option<Utf8PathBuf>,
     /// Overwrite an existing file
     #[arg(long)]
     pub force: bool,
+    /// Make this many tasks from the history of this repository, and a suite that runs them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub mine: Option<u32>,
 }
 
 /// `proctor list`.
@@ -536,6 +540,10 @@ pub enum TaskCommand {
     Check(CheckArgs),
     /// Write a task template
     New(NewArgs),
+    /// Make tasks from the history of a git repository
+    Mine(MineArgs),
+    /// Add tasks from the commits since the last `task mine`
+    Refresh(RefreshArgs),
 }
 
 /// `proctor task check`.

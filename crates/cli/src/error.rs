@@ -15,6 +15,7 @@ use proctor_harness::{
     run::{FailedStart, RunError, check::CheckError, clean::CleanError, experiment::NoResult},
     trial::export::ExportError,
 };
+use proctor_mine::MineError;
 use proctor_record::record::TrialStatus;
 use proctor_report as report;
 use proctor_sandbox::{docker::EngineError, git::GitError, packages::PackageError};
@@ -184,6 +185,9 @@ pub enum CliError {
     /// A task could not be checked.
     #[error(transparent)]
     Check(#[from] CheckError),
+    /// Tasks could not be made from a repository.
+    #[error(transparent)]
+    Mine(MineError),
     /// The base image of a build is missing.
     #[error("the container engine does not have the base image {base:?} and could not pull it")]
     NoBaseImage {
@@ -380,6 +384,15 @@ pub enum CliError {
     Io(#[from] std::io::Error),
 }
 
+impl From<MineError> for CliError {
+    fn from(error: MineError) -> CliError {
+        match error {
+            MineError::Config(errors) => CliError::Config(errors),
+            other => CliError::Mine(other),
+        }
+    }
+}
+
 impl CliError {
     /// Input that a command cannot use, with a suggestion.
     pub fn input(message: impl Into<String>, hint: impl Into<String>) -> CliError {
@@ -396,6 +409,7 @@ impl CliError {
             | CliError::Spec(SpecError::Run(error))
             | CliError::Check(CheckError::Run(error))
             | CliError::Rescore(RescoreError::Run(error)) => run_hint(error),
+            CliError::Mine(error) => error.hint(),
             CliError::NoBaseImage { shipped, .. } => Some(format!(
                 "use an available image: proctor image build {shipped} --arg BASE=IMAGE"
             )),
@@ -506,6 +520,7 @@ impl CliError {
                 Exit::Infrastructure
             }
             CliError::Run(RunError::Store(error)) if error.is_full() => Exit::Infrastructure,
+            CliError::Mine(error) if !error.is_usage() => Exit::Infrastructure,
             _ => Exit::Usage,
         }
     }

@@ -71,6 +71,8 @@ fn main() -> ExitCode {
         Command::Task(args) => match args.command {
             TaskCommand::Check(args) => commands::task::check(&args),
             TaskCommand::New(args) => commands::new::new(&args),
+            TaskCommand::Mine(args) => commands::mine::mine(&args),
+            TaskCommand::Refresh(args) => commands::mine::refresh(&args),
         },
         Command::Log(args) => match args.command {
             LogCommand::Normalize(args) => commands::log::normalize(&args),

@@ -19,6 +19,7 @@ pub mod install_agents;
 mod interrupt;
 pub mod list;
 pub mod log;
+pub mod mine;
 mod models;
 pub mod new;
 mod planning;

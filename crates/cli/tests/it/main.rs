@@ -36,6 +36,7 @@ mod judging;
 mod keep_workspace;
 mod launch;
 mod leaks;
+mod mining;
 mod normalize;
 mod odd_workspaces;
 mod process;

@@ -436,6 +436,10 @@ fn a_score_that_could_not_be_made_is_refused() {
             "missing key `time_limit_minutes`",
         ),
         (json!({"validation_image": "x"}), "`validation_image`"),
+        (
+            json!({"inline_tests": ["src/lib.rs"], "validation_tag": null}),
+            "`inline_tests` has no effect without `validation_tag`",
+        ),
     ] {
         let tasks = json!([with(&task(), &fields)]);
         let suite = json!({"agents": [{"type": "null"}], "tasks": tasks});

@@ -98,6 +98,12 @@ pub(crate) struct RepoEntry {
     /// The test command. Results of known test runners are read test by test; otherwise exit code 0
     /// means passed.
     pub(crate) test_cmd: String,
+    /// Only these tests of `test_cmd` count: they fail before the work and must pass after it.
+    pub(crate) fail_to_pass: Option<Vec<String>>,
+    /// Only these tests of `test_cmd` count: they pass before the work and must still pass.
+    pub(crate) pass_to_pass: Option<Vec<String>>,
+    /// Rust files with unit tests: `validation_tag` replaces only their `#[cfg(test)]` items.
+    pub(crate) inline_tests: Option<Vec<String>>,
     /// Patterns of files that judging commands take from the task, in addition to tests and
     /// settings of test runners. A pattern with `!` names files of the agent; an empty list
     /// protects nothing.

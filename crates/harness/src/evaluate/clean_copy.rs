@@ -53,6 +53,8 @@ pub(super) struct Setup {
     pub(super) before: Vec<Before>,
     /// The hidden tests, copied over the work.
     pub(super) hidden: Hidden,
+    /// The Rust files of which only the `#[cfg(test)]` items are hidden tests.
+    pub(super) inline_tests: Vec<String>,
     /// The rules for the owners of files.
     pub(super) protect: Protect,
     /// Facts about files that follow from the command.
@@ -72,6 +74,7 @@ impl Default for Setup {
             report: None,
             before: Vec::new(),
             hidden: Hidden::None,
+            inline_tests: Vec::new(),
             protect: Protect::default(),
             facts: Circumstances::default(),
             network: ContainerNetwork::None,

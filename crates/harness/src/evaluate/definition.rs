@@ -77,7 +77,7 @@ pub(super) fn of_repo_command(command: &RepoCommand<'_>) -> Value {
         JudgesBy::Tests(_) => "tests",
         JudgesBy::OwnTests => "own tests",
     };
-    json!({
+    let mut definition = json!({
         "command": command.line,
         "timeout_s": command.timeout.as_secs(),
         "install": command.install.map(|it| &it.command),
@@ -85,5 +85,15 @@ pub(super) fn of_repo_command(command: &RepoCommand<'_>) -> Value {
         "hidden_tests": command.hidden_tests,
         "image": command.image,
         "judges_by": judges_by,
-    })
+    });
+    // Absent keys keep the digests of definitions without them.
+    for (key, list) in [
+        ("inline_tests", command.inline_tests),
+        ("counted_tests", command.counted_tests),
+    ] {
+        if !list.is_empty() {
+            definition[key] = json!(list);
+        }
+    }
+    definition
 }

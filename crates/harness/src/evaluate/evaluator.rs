@@ -178,6 +178,7 @@ impl Evaluator {
                     tests::TestsSettings::of_line(command.line, command.timeout, unread);
                 command.set_up(&mut settings.setup);
                 settings.setup.protect = protect.clone();
+                settings.count_only(command.counted_tests);
                 Kind::Tests(Box::new(settings))
             }
             JudgesBy::OwnTests => {
@@ -320,6 +321,10 @@ pub(crate) struct RepoCommand<'a> {
     pub(crate) build: Option<&'a str>,
     /// The revision with hidden tests, whose files are copied over the work.
     pub(crate) hidden_tests: Option<&'a str>,
+    /// The Rust files of which only the `#[cfg(test)]` items are hidden tests.
+    pub(crate) inline_tests: &'a [String],
+    /// The only tests that count; all tests of the task if empty.
+    pub(crate) counted_tests: &'a [String],
     /// The image for judging, instead of the trial's.
     pub(crate) image: Option<&'a str>,
     /// The weight in the trial's score.
@@ -358,6 +363,7 @@ impl RepoCommand<'_> {
         setup.image = self.image.map(str::to_owned);
         if let Some(revision) = self.hidden_tests {
             setup.hidden = clean_copy::Hidden::Revision(revision.to_owned());
+            setup.inline_tests = self.inline_tests.to_vec();
         }
     }
 }

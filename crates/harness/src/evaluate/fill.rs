@@ -9,6 +9,7 @@ use proctor_record::fs::{beneath::UntrustedDir, dir};
 use super::{
     Judging,
     clean_copy::{Hidden, Setup},
+    inline_tests,
     protect::{self, Circumstances, Merged, Owner},
     seal,
     tests::Edit,
@@ -40,6 +41,8 @@ pub(super) async fn fill(
     let workspace = judging.workspace;
     let (tree, mut filled) = guarded(setup, judging, tree).await?;
     workspace.clean_copy(&tree, copy).await?;
+    let below = UntrustedDir::new(copy.to_owned());
+    let inline = inline_tests::read(&below, &setup.inline_tests);
     let hidden = match &setup.hidden {
         Hidden::None => Vec::new(),
         Hidden::Revision(revision) => workspace.copy_over(revision, copy).await?,
@@ -48,6 +51,7 @@ pub(super) async fn fill(
             UntrustedDir::new(folder.clone()).files(&seal::UNSEALED)
         }
     };
+    inline_tests::merge(&below, &inline)?;
     filled.hidden.extend(hidden);
     filled.agents.retain(|path| !filled.hidden.contains(path));
     Ok(filled)

@@ -15,6 +15,7 @@ mod evaluator;
 mod expected_diff;
 mod fill;
 mod git_diff;
+mod inline_tests;
 mod judge;
 mod judging;
 mod ownership;
@@ -33,6 +34,10 @@ use self::evaluator::{EvidenceDir, Finding, Kind};
 pub(crate) use self::evaluator::{JudgesBy, RepoCommand};
 pub use self::judging::{
     About, EVIDENCE, JudgeContext, JudgeFuture, JudgeTrial, Judging, RunTrial,
+};
+pub use self::{
+    inline_tests::{RustTests, replace_tests},
+    protect::is_test_file,
 };
 pub(crate) use above::private_dir;
 pub(crate) use definition::of_image;

@@ -228,6 +228,10 @@ fn check(written: &RepoEntry, entry: &Node, faults: &mut Vec<Fault>) {
         let message = "a new project requires hidden tests: add `validation_tag`";
         faults.push(entry.fault("greenfield", message));
     }
+    if written.inline_tests.is_some() && written.validation_tag.is_none() {
+        let message = "`inline_tests` has no effect without `validation_tag`";
+        faults.push(entry.fault("inline_tests", message));
+    }
 }
 
 /// Reports weights without effect. Thunderdome accepts them silently, so they are remarks in its
@@ -382,6 +386,8 @@ fn evaluators(written: &RepoEntry, protect: Protect, suite: &Surroundings<'_>) -
         install: install.as_ref(),
         build: None,
         hidden_tests: None,
+        inline_tests: &[],
+        counted_tests: &[],
         image: written.validation_image.as_deref(),
         weight,
         judges_by: JudgesBy::ExitCode,
@@ -412,9 +418,13 @@ fn evaluators(written: &RepoEntry, protect: Protect, suite: &Surroundings<'_>) -
         let own = tests(worth.own_tests, JudgesBy::OwnTests);
         all.push(Evaluator::of_repo_command("agent_tests", &own));
     }
+    let counted = [&written.fail_to_pass, &written.pass_to_pass];
+    let counted: Vec<String> = counted.into_iter().flatten().flatten().cloned().collect();
     let hidden = RepoCommand {
         line: &hidden_line,
         hidden_tests: written.validation_tag.as_deref(),
+        inline_tests: written.inline_tests.as_deref().unwrap_or_default(),
+        counted_tests: &counted,
         ..tests(worth.tests, JudgesBy::Tests(protect))
     };
     let name = if is_green { "hidden_tests" } else { "test_cmd" };

@@ -62,6 +62,20 @@ fn trial(context: &TestContext, agent: &str, more: &Value) -> Value {
     })
 }
 
+/// Lines 3 and 4 fail, and so does the command.
+#[test]
+fn only_named_tests_of_a_repo_task_count() {
+    let context = context();
+    repo(&context, RUNNER);
+    let named = json!({"fail_to_pass": ["line 1"], "pass_to_pass": ["line 2"]});
+    let found = trial(&context, "printf '1\\n2\\n' > answer", &named);
+    assert_eq!(found["status"], "passed", "{found:#}");
+    assert_eq!(found["metrics"]["counted"], 2);
+    let found = trial(&context, "printf '1\\n' > answer", &named);
+    assert_eq!(found["status"], "failed", "{found:#}");
+    assert_eq!(found["score"], 0.5);
+}
+
 #[test]
 fn report_of_a_known_runner_gives_partial_credit() {
     let context = context();

@@ -504,6 +504,12 @@ pub(in crate::evaluate) fn has_settings(path: &str) -> bool {
     settings().is_match(path) || manifests.contains(&name)
 }
 
+/// Whether a path is that of a test, of data that only tests read, or of a runner's settings.
+pub fn is_test_file(path: &str) -> bool {
+    static SET: LazyLock<GlobSet> = LazyLock::new(|| known(&[TESTS, RUNNERS]));
+    SET.is_match(path)
+}
+
 /// Whether a file below a home folder decides about programs which start later.
 pub(in crate::evaluate) fn is_home_setting(path: &str) -> bool {
     static SET: LazyLock<GlobSet> = LazyLock::new(|| known(&[HOME]));

@@ -11,6 +11,7 @@ mod trace;
 
 use self::examiner::{Attempt, Examiner, Results};
 pub(super) use self::examiner::{bounded, judge};
+pub(super) use self::sentinel::lexer::{Kind, Language, Token, tokens};
 pub(super) use self::{
     sentinel::Edit,
     settings::{TestsSettings, Unread},

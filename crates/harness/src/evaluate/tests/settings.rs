@@ -290,6 +290,11 @@ impl TestsSettings {
         }
     }
 
+    /// Counts only the tests with these names, if there are any.
+    pub(in crate::evaluate) fn count_only(&mut self, names: &[String]) {
+        self.wanted = names.to_vec();
+    }
+
     /// Whether the tests are part of the work.
     pub(in crate::evaluate) fn judges_own_tests(&self) -> bool {
         self.unread == Unread::ExitCodeOfOwnTests

@@ -7,7 +7,7 @@ use camino::Utf8Path;
 
 /// A language whose tests can be edited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Language {
+pub(in crate::evaluate) enum Language {
     Python,
     /// JavaScript and TypeScript.
     JavaScript,
@@ -16,7 +16,7 @@ pub(super) enum Language {
 }
 
 impl Language {
-    pub(super) fn of(path: &str) -> Option<Language> {
+    pub(in crate::evaluate) fn of(path: &str) -> Option<Language> {
         match Utf8Path::new(path).extension()? {
             "py" => Some(Language::Python),
             "js" | "ts" | "jsx" | "tsx" | "mjs" | "cjs" | "mts" | "cts" => {
@@ -30,7 +30,7 @@ impl Language {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(in crate::evaluate) enum Kind {
     Word,
     Number,
     /// A string, with the range between its quotes.
@@ -43,9 +43,9 @@ pub(super) enum Kind {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Token {
-    pub(super) kind: Kind,
-    pub(super) range: Range<usize>,
+pub(in crate::evaluate) struct Token {
+    pub(in crate::evaluate) kind: Kind,
+    pub(in crate::evaluate) range: Range<usize>,
 }
 
 /// Operators of several characters. Longer ones come first.
@@ -54,7 +54,7 @@ const LONG_MARKS: [&str; 12] = [
 ];
 
 /// The tokens of a file; `None` if a string or comment is unterminated.
-pub(super) fn tokens(language: Language, text: &str) -> Option<Vec<Token>> {
+pub(in crate::evaluate) fn tokens(language: Language, text: &str) -> Option<Vec<Token>> {
     let mut lexer = Lexer {
         language,
         text,

@@ -5,7 +5,7 @@
 mod check;
 mod definition;
 mod expectation;
-mod lexer;
+pub(in crate::evaluate) mod lexer;
 mod plan;
 
 pub(in crate::evaluate) use self::plan::{Edit, OwnFile};

@@ -1,0 +1,644 @@
+//! `proctor task mine`: tasks from the history of a repository, judged out of the agent's reach.
+
+use camino::Utf8PathBuf;
+use proctor_testkit::{Output, TestContext, program, test_runner};
+use serde_json::Value;
+
+use crate::support::{context, install_claude, session, shell};
+
+/// A runner of shell tests that prints its results in the Test Anything Protocol.
+const RUN: &str = "echo TAP version 13\nn=0\nfor t in tests/*.sh; do\n  n=$((n+1))\n  if sh \"$t\"; then echo \"ok $n - $t\"; else echo \"not ok $n - $t\"; fi\ndone\necho \"1..$n\"\n";
+const ADD: &str = "add() { echo $(($1 + $2)); }\n";
+const SUB: &str = "add() { echo $(($1 + $2)); }\nsub() { echo $(($1 - $2)); }\n";
+const TEST_ADD: &str = ". ./lib.sh\ntest \"$(add 1 2)\" = 3\n";
+const TEST_SUB: &str = ". ./lib.sh\ntest \"$(sub 3 2)\" = 1\n";
+
+/// A context whose repository has a library of shell functions with a test.
+fn shell_project() -> TestContext {
+    let context = context();
+    let files = [("run.sh", RUN), ("lib.sh", ADD), ("tests/add.sh", TEST_ADD)];
+    context.repo().commit("Add a library", &files);
+    context
+}
+
+/// `proctor task mine` on the context's repository.
+fn mine(context: &TestContext, args: &[&str]) -> Output {
+    let (repo, out) = (context.repo().path(), out(context));
+    let all = ["task", "mine", repo.as_str(), "--out", out.as_str()];
+    context
+        .proctor(all.into_iter().chain(args.iter().copied()))
+        .run()
+}
+
+fn mine_shell(context: &TestContext, args: &[&str]) -> Output {
+    let own = ["--test-cmd", "sh run.sh", "--times", "2"];
+    mine(context, &[&own, args].concat())
+}
+
+fn out(context: &TestContext) -> Utf8PathBuf {
+    context.root().join("mined")
+}
+
+fn ledger(context: &TestContext) -> Value {
+    let text = fs_err::read(out(context).join("ledger.json")).unwrap();
+    serde_json::from_slice(&text).unwrap()
+}
+
+/// The status or the reject code of each candidate by the subject of its commit, newest first.
+fn results(ledger: &Value) -> Vec<(String, String)> {
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let entries = ledger["candidates"].as_array().unwrap().iter();
+    let mut found: Vec<_> = entries
+        .map(|entry| {
+            let result = match entry["code"].as_str() {
+                Some(code) => code.to_owned(),
+                None => word(&entry["status"]),
+            };
+            (word(&entry["subject"]), result)
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+/// The only task of a ledger.
+#[track_caller]
+fn only_task(ledger: &Value) -> &Value {
+    let tasks = ledger["candidates"].as_array().unwrap().iter();
+    let mut tasks = tasks.map(|entry| &entry["task"]).filter(|it| !it.is_null());
+    let first = tasks
+        .next()
+        .unwrap_or_else(|| panic!("no task: {ledger:#}"));
+    assert!(tasks.next().is_none(), "{ledger:#}");
+    first
+}
+
+/// `proctor task check` accepts every task.
+#[track_caller]
+fn assert_sound(context: &TestContext) {
+    let suite = out(context).join("proctor.yaml");
+    let output = context
+        .proctor(["task", "check", suite.as_str(), "--times", "1"])
+        .run();
+    output.assert_code(0);
+    assert!(
+        output.stdout.contains("the null agent failed 1 of 1"),
+        "{output}"
+    );
+    assert!(
+        output
+            .stdout
+            .contains("the reference solution passed 1 of 1"),
+        "{output}"
+    );
+}
+
+#[test]
+fn every_candidate_is_accepted_or_has_a_reject_code() {
+    let context = shell_project();
+    let repo = context.repo();
+    let commit = |message: &str, files: &[(&str, &str)]| repo.commit(message, files);
+    let removed = |path: &str| {
+        repo.git(["rm", "--quiet", path]);
+        repo.commit("Remove a file", &[]);
+    };
+    commit("Subtract", &[("lib.sh", SUB), ("tests/sub.sh", TEST_SUB)]);
+    repo.git(["rm", "--quiet", "tests/sub.sh"]);
+    commit("Revert", &[("lib.sh", ADD)]);
+    commit(
+        "Subtract again",
+        &[("lib.sh", SUB), ("tests/sub.sh", TEST_SUB)],
+    );
+    let comment = format!("# A library.\n{SUB}");
+    commit(
+        "Green",
+        &[("lib.sh", &comment), ("tests/add2.sh", TEST_ADD)],
+    );
+    commit("Red", &[("lib.sh", SUB), ("tests/red.sh", "false\n")]);
+    removed("tests/red.sh");
+    let silent = "echo done\n";
+    commit(
+        "Silent",
+        &[("run.sh", silent), ("tests/silent.sh", "true\n")],
+    );
+    commit("Print again", &[("run.sh", RUN)]);
+    let offline = "echo 'curl: (6) Could not resolve host: example.invalid'\nexit 1\n";
+    commit(
+        "Download",
+        &[("run.sh", offline), ("tests/download.sh", "true\n")],
+    );
+    commit("Stay here", &[("run.sh", RUN)]);
+    let count = context.root().join("count");
+    let flaky = format!(
+        "test -e flag || exit 1\necho x >> {count}\ntest $(($(wc -l < {count}) % 2)) = 1\n"
+    );
+    commit("Flaky", &[("flag", "1\n"), ("tests/flaky.sh", &flaky)]);
+    removed("tests/flaky.sh");
+    // Caches are never the agent's, so the judge does not see this part of the solution.
+    let cached = ("node_modules/.cache/data", "1\n");
+    commit(
+        "Cached",
+        &[
+            cached,
+            ("tests/cached.sh", "test -e node_modules/.cache/data\n"),
+        ],
+    );
+    commit(
+        "Depend",
+        &[
+            ("lib.sh", &comment),
+            ("requirements.txt", "x\n"),
+            ("tests/a.sh", "true\n"),
+        ],
+    );
+    let long: String = (0..401).map(|line| format!("# {line}\n")).collect();
+    commit("Long", &[("long.sh", &long), ("tests/b.sh", "true\n")]);
+    let nested = |body: &str| format!("impl X {{\n    #[cfg(test)]\n    fn t() {{ {body} }}\n}}\n");
+    commit("Rust", &[("src/x.rs", &nested("1"))]);
+    commit("Mixed", &[("src/x.rs", &nested("2"))]);
+
+    let output = mine_shell(&context, &[]);
+    output.assert_code(0);
+    let ledger = ledger(&context);
+    let expected = [
+        ("Add a library", "accepted"),
+        ("Cached", "SPLIT_WRONG"),
+        ("Depend", "ENV_CHANGED"),
+        ("Download", "NEEDS_NETWORK"),
+        ("Flaky", "FLAKY"),
+        ("Green", "ALREADY_GREEN"),
+        ("Long", "TOO_LARGE"),
+        ("Mixed", "MIXED_HUNK"),
+        ("Red", "NOT_GREEN"),
+        ("Rust", "MIXED_HUNK"),
+        ("Silent", "NO_REPORT"),
+        ("Subtract", "DUPLICATE"),
+        ("Subtract again", "accepted"),
+    ];
+    let expected = expected.map(|(subject, result)| (subject.to_owned(), result.to_owned()));
+    assert_eq!(results(&ledger), expected, "{output}");
+    for entry in ledger["candidates"].as_array().unwrap() {
+        let has_evidence = entry["evidence"].as_str().is_some_and(|it| !it.is_empty());
+        assert_eq!(has_evidence, entry["status"] == "rejected", "{entry:#}");
+    }
+    assert_eq!(ledger["skipped"]["root"], 1);
+    assert_eq!(ledger["skipped"]["no_source"], 2);
+    assert_eq!(ledger["skipped"]["no_tests"], 3);
+    assert_sound(&context);
+}
+
+#[test]
+fn slow_tests_are_rejected() {
+    let context = shell_project();
+    let slow = ("tests/slow.sh", "sleep 4\n");
+    context.repo().commit("Slow", &[("lib.sh", SUB), slow]);
+    let output = mine_shell(&context, &["--from-commit", "HEAD", "--test-timeout", "3"]);
+    output.assert_code(0);
+    assert_eq!(results(&ledger(&context))[0].1, "TOO_SLOW", "{output}");
+}
+
+/// The test of the null agent is `assert_sound`.
+#[test]
+fn solution_is_out_of_the_agents_reach_and_wrong_solutions_fail() {
+    let context = shell_project();
+    let solved = format!("{ADD}a_name_that_only_the_solution_has() {{ echo 7; }}\n");
+    let test = ". ./lib.sh\ntest \"$(a_name_that_only_the_solution_has)\" = 7 && test 'a line of the hidden test' != ''\n";
+    let files = [("lib.sh", solved.as_str()), ("tests/seven.sh", test)];
+    let commit = context.repo().commit("Count to seven\n\nSee #77.", &files);
+    let args = ["--from-commit", "HEAD", "--prompt", "message"];
+    mine_shell(&context, &args).assert_code(0);
+    let ledger = ledger(&context);
+    let task = only_task(&ledger);
+    assert_eq!(task["fail_to_pass"][0], "tests/seven.sh");
+    assert_eq!(task["pass_to_pass"][0], "tests/add.sh");
+    assert_eq!(task["strength"]["noticed"], 1);
+    let prompt = task["prompt"].as_str().unwrap();
+    assert!(prompt.contains("Count to seven"), "{prompt}");
+
+    // Every object, file, pack and log of the workspace is searched.
+    let search = "mkdir -p \"$HOME/found\"; git cat-file --batch-all-objects --batch > \"$HOME/found/objects\"; git reflog --all > \"$HOME/found/reflog\"; git log --all --format=%H%B > \"$HOME/found/log\"";
+    let words = format!("a_name_that_only|a line of the hidden test|{commit}");
+    let leak = context.root().join("leak");
+    let search = format!("{search}; grep -raE '{words}' . \"$HOME/found\" > {leak}");
+    for (solution, expected) in [
+        (format!("{search}; true"), 1),
+        (
+            "echo 'a_name_that_only_the_solution_has() { echo 8; }' >> lib.sh".to_owned(),
+            1,
+        ),
+        (
+            "rm lib.sh; echo 'a_name_that_only_the_solution_has() { echo 7; }' > lib.sh".to_owned(),
+            1,
+        ),
+        (
+            "echo 'a_name_that_only_the_solution_has() { echo 7; }' >> lib.sh".to_owned(),
+            0,
+        ),
+    ] {
+        install_claude(&context, &session(&[shell(&solution)]));
+        let suite = out(&context).join("proctor.yaml");
+        let run = context.proctor(["run", suite.as_str()]);
+        run.env("ANTHROPIC_API_KEY", "sk-ant-fake")
+            .run()
+            .assert_code(expected);
+    }
+    assert_eq!(fs_err::read_to_string(leak).unwrap(), "");
+}
+
+#[test]
+fn interrupted_mining_is_resumed_and_refreshed() {
+    let context = shell_project();
+    let repo = context.repo();
+    repo.commit("Subtract", &[("lib.sh", SUB), ("tests/sub.sh", TEST_SUB)]);
+    mine_shell(&context, &["--limit", "1"]).assert_code(0);
+    let again = mine_shell(&context, &["--limit", "1"]);
+    again.assert_code(2);
+    assert!(again.stderr.contains("--resume"), "{again}");
+    mine_shell(&context, &["--limit", "1", "--resume"]).assert_code(0);
+    let all = results(&ledger(&context));
+    assert_eq!(all.len(), 2, "{all:?}");
+    let other = mine_shell(&context, &["--resume", "--prompt", "tests"]);
+    other.assert_code(2);
+    assert!(other.stderr.contains("--prompt"), "{other}");
+
+    let mul = format!("{SUB}mul() {{ echo $(($1 * $2)); }}\n");
+    let test = ". ./lib.sh\ntest \"$(mul 3 2)\" = 6\n";
+    repo.commit("Multiply", &[("lib.sh", &mul), ("tests/mul.sh", test)]);
+    let out = out(&context);
+    let refresh = ["task", "refresh", out.as_str()];
+    context.proctor(refresh).run().assert_code(0);
+    let all = results(&ledger(&context));
+    assert_eq!(all.len(), 3, "{all:?}");
+    assert!(
+        all.iter().all(|(_, result)| result == "accepted"),
+        "{all:?}"
+    );
+    let nothing = context.proctor(refresh).run();
+    nothing.assert_code(0);
+    assert_sound(&context);
+}
+
+#[test]
+fn uncommitted_changes_become_a_task_and_stay_uncommitted() {
+    let context = shell_project();
+    let repo = context.repo();
+    fs_err::write(repo.path().join("lib.sh"), SUB).unwrap();
+    fs_err::write(repo.path().join("tests/sub.sh"), TEST_SUB).unwrap();
+    let before = repo.git(["status", "--porcelain"]);
+    mine_shell(&context, &["--from-working-tree"]).assert_code(0);
+    assert_eq!(repo.git(["status", "--porcelain"]), before);
+    let ledger = ledger(&context);
+    let task = only_task(&ledger);
+    assert_eq!(task["prompt_tier"], "tests");
+    assert!(task["prompt"].as_str().unwrap().contains("tests/sub.sh"));
+    assert_sound(&context);
+}
+
+#[test]
+fn thousand_candidates_are_planned_with_an_estimate() {
+    let context = shell_project();
+    let mut stream = String::new();
+    for number in 0..1000 {
+        let files = [
+            ("lib.sh", format!("# {number}\n{ADD}")),
+            ("tests/x.sh", format!("# {number}\n")),
+        ];
+        stream.push_str("commit refs/heads/main\ncommitter F <f@example.com> 1704067200 +0000\n");
+        let message = format!("Change {number}");
+        stream.push_str(&format!("data {}\n{message}\n", message.len()));
+        if number == 0 {
+            stream.push_str("from refs/heads/main^0\n");
+        }
+        for (path, text) in files {
+            stream.push_str(&format!(
+                "M 100644 inline {path}\ndata {}\n{text}\n",
+                text.len()
+            ));
+        }
+    }
+    context
+        .repo()
+        .git_with_input(&["fast-import", "--quiet"], stream.as_bytes());
+    let output = mine_shell(&context, &["--dry-run", "--json", "--limit", "5000"]);
+    output.assert_code(0);
+    let plan: Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(plan["candidates"].as_array().unwrap().len(), 1001);
+    assert_eq!(plan["test_runs_at_most"], 1001 * (4 * 2 + 4 + 10));
+    assert!(plan["measured_run_ms"].as_u64().unwrap() > 0, "{plan}");
+    assert!(!out(&context).exists());
+    let sampled = mine_shell(&context, &["--dry-run", "--json", "--representative", "3"]);
+    let plan: Value = serde_json::from_str(&sampled.stdout).unwrap();
+    assert_eq!(plan["candidates"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn unusable_input_is_refused() {
+    let context = shell_project();
+    let folder = context.root().join("empty");
+    fs_err::create_dir_all(&folder).unwrap();
+    let nowhere = ["task", "mine", folder.as_str(), "--out", "o"];
+    for (output, expected) in [
+        (context.proctor(nowhere).run(), "is not a git repository"),
+        (mine(&context, &[]), "cannot detect the test command"),
+        (
+            mine_shell(&context, &["--since", "no-such-tag"]),
+            "neither a revision",
+        ),
+        (
+            mine_shell(&context, &["--from-commit", "nothing"]),
+            "has no commit `nothing`",
+        ),
+        (
+            mine_shell(&context, &["--from-working-tree"]),
+            "the working tree is not a candidate",
+        ),
+    ] {
+        output.assert_code(2);
+        assert!(output.stderr.contains(expected), "{expected}: {output}");
+    }
+}
+
+/// The tutorial of docs/mining.md: from a repository to an answer about a new `CLAUDE.md`.
+#[test]
+fn mined_tasks_answer_an_ab_question() {
+    let context = shell_project();
+    context
+        .repo()
+        .commit("Subtract", &[("lib.sh", SUB), ("tests/sub.sh", TEST_SUB)]);
+    mine_shell(&context, &["--from-commit", "HEAD"]).assert_code(0);
+    let work =
+        "if grep -q subtract CLAUDE.md; then echo 'sub() { echo $(($1 - $2)); }' >> lib.sh; fi";
+    install_claude(&context, &session(&[shell(work)]));
+    fs_err::write(context.root().join("new-CLAUDE.md"), "You can subtract.\n").unwrap();
+    let suite = out(&context).join("proctor.yaml");
+    let ab = [
+        "ab",
+        suite.as_str(),
+        "--agent",
+        "claude-code",
+        "--b",
+        "CLAUDE.md=./new-CLAUDE.md",
+    ];
+    let ab = context.proctor(ab.into_iter().chain(["--trials", "8", "--json"]));
+    let output = ab.env("ANTHROPIC_API_KEY", "sk-ant-fake").run();
+    let answer: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{output}"));
+    let result = &answer["results"][0];
+    assert_eq!(result["candidate"], "b", "{answer:#}");
+    assert_eq!(result["excluded"], 0, "{answer:#}");
+    let ledger = ledger(&context);
+    let task = &only_task(&ledger)["id"];
+    assert_eq!(result["flipped"]["gained"][0], *task, "{answer:#}");
+}
+
+#[test]
+fn init_makes_tasks_and_a_suite_that_runs_them() {
+    let context = context();
+    let test = "import unittest, calc\n\nclass T(unittest.TestCase):\n    def test_mul(self):\n        self.assertEqual(calc.mul(3, 2), 6)\n";
+    let repo = context.repo();
+    repo.commit(
+        "Start",
+        &[("calc.py", "def add(a, b):\n    return a + b\n")],
+    );
+    let calc = "def add(a, b):\n    return a + b\n\ndef mul(a, b):\n    return a * b\n";
+    repo.commit("Multiply", &[("calc.py", calc), ("test_mul.py", test)]);
+    let offer = context.proctor(["init"]).current_dir(repo.path()).run();
+    offer.assert_code(0);
+    assert!(offer.stdout.contains("proctor init --mine 5"), "{offer}");
+    let init = context
+        .proctor(["init", "--mine", "1"])
+        .current_dir(repo.path())
+        .run();
+    init.assert_code(0);
+    assert!(init.stdout.contains("1 accepted"), "{init}");
+    let work = "printf 'def mul(a, b):\\n    return a * b\\n' >> calc.py";
+    install_claude(&context, &session(&[shell(work)]));
+    let run = context.proctor(["run"]).current_dir(repo.path());
+    run.env("ANTHROPIC_API_KEY", "sk-ant-fake")
+        .run()
+        .assert_code(0);
+}
+
+/// Commits a function with its test in files of a language, mines them, and checks the task.
+fn language(
+    context: &TestContext,
+    before: &[(&str, &str)],
+    after: &[(&str, &str)],
+    args: &[&str],
+) -> Value {
+    context.repo().commit("Start", before);
+    context.repo().commit("Multiply numbers", after);
+    let all = [&["--from-commit", "HEAD", "--times", "1"], args].concat();
+    let output = mine(context, &all);
+    output.assert_code(0);
+    let ledger = ledger(context);
+    assert_eq!(results(&ledger)[0].1, "accepted", "{output}");
+    assert_sound(context);
+    ledger
+}
+
+#[test]
+fn python_with_unittest_is_mined() {
+    let context = context();
+    let test = |name: &str, body: &str| {
+        format!(
+            "import unittest, calc\n\nclass T(unittest.TestCase):\n    def test_{name}(self):\n        {body}\n"
+        )
+    };
+    let add = test("add", "self.assertEqual(calc.add(1, 2), 3)");
+    let mul = test("mul", "self.assertEqual(calc.mul(3, 2), 6)");
+    let ledger = language(
+        &context,
+        &[
+            ("calc.py", "def add(a, b):\n    return a + b\n"),
+            ("test_add.py", &add),
+        ],
+        &[
+            (
+                "calc.py",
+                "def add(a, b):\n    return a + b\n\ndef mul(a, b):\n    return a * b\n",
+            ),
+            ("test_mul.py", &mul),
+        ],
+        &[],
+    );
+    let task = only_task(&ledger);
+    assert_eq!(task["fail_to_pass"][0], "test_mul.T.test_mul");
+    assert_eq!(task["pass_to_pass"][0], "test_add.T.test_add");
+}
+
+#[test]
+fn python_with_pytest_is_mined() {
+    let Some(folder) = test_runner("python") else {
+        return;
+    };
+    let context = context();
+    let line = format!(
+        "PYTHONDONTWRITEBYTECODE=1 PYTHONPATH={folder}:. python3 -m pytest -p no:cacheprovider --junitxml \"$PROCTOR_REPORT\""
+    );
+    let ledger = language(
+        &context,
+        &[
+            ("calc.py", "def add(a, b):\n    return a + b\n"),
+            (
+                "tests/test_calc.py",
+                "import calc\n\ndef test_add():\n    assert calc.add(1, 2) == 3\n",
+            ),
+        ],
+        &[
+            (
+                "calc.py",
+                "def add(a, b):\n    return a + b\n\ndef mul(a, b):\n    return a * b\n",
+            ),
+            (
+                "tests/test_calc.py",
+                "import calc\n\ndef test_add():\n    assert calc.add(1, 2) == 3\n\ndef test_mul():\n    assert calc.mul(3, 2) == 6\n",
+            ),
+        ],
+        &["--test-cmd", &line],
+    );
+    assert_eq!(
+        only_task(&ledger)["fail_to_pass"][0],
+        "tests.test_calc::test_mul"
+    );
+}
+
+#[test]
+fn node_is_mined() {
+    if program("node").is_none() {
+        return;
+    }
+    let context = context();
+    let test = |name: &str, body: &str| {
+        format!(
+            "const test = require('node:test');\nconst assert = require('node:assert');\nconst calc = require('./calc.js');\ntest('{name}', () => {{ {body} }});\n"
+        )
+    };
+    let add = test("adds", "assert.equal(calc.add(1, 2), 3);");
+    let mul = test("multiplies", "assert.equal(calc.mul(3, 2), 6);");
+    let ledger = language(
+        &context,
+        &[
+            ("package.json", "{\"name\": \"calc\"}\n"),
+            ("calc.js", "exports.add = (a, b) => a + b;\n"),
+            ("add.test.js", &add),
+        ],
+        &[
+            (
+                "calc.js",
+                "exports.add = (a, b) => a + b;\nexports.mul = (a, b) => a * b;\n",
+            ),
+            ("mul.test.js", &mul),
+        ],
+        &[],
+    );
+    let task = only_task(&ledger);
+    let names = task["fail_to_pass"].as_array().unwrap();
+    assert_eq!(names.len(), 1, "{task:#}");
+    assert!(
+        names[0].as_str().unwrap().contains("multiplies"),
+        "{task:#}"
+    );
+}
+
+#[test]
+fn go_is_mined() {
+    let Some(go) = program("go") else {
+        return;
+    };
+    let context = context();
+    let cache = context.root().join("go-cache");
+    let line = format!("GOCACHE={cache} {go} test -json ./...");
+    let test = |name: &str, body: &str| {
+        format!(
+            "package p\n\nimport \"testing\"\n\nfunc Test{name}(t *testing.T) {{\n\tif {body} {{\n\t\tt.Fatal()\n\t}}\n}}\n"
+        )
+    };
+    let (add, mul) = (test("Add", "Add(1, 2) != 3"), test("Mul", "Mul(3, 2) != 6"));
+    let ledger = language(
+        &context,
+        &[
+            ("go.mod", "module p\n\ngo 1.18\n"),
+            (
+                "add.go",
+                "package p\n\nfunc Add(a, b int) int { return a + b }\n",
+            ),
+            ("add_test.go", &add),
+        ],
+        &[
+            (
+                "mul.go",
+                "package p\n\nfunc Mul(a, b int) int { return a * b }\n",
+            ),
+            ("mul_test.go", &mul),
+        ],
+        &["--test-cmd", &line],
+    );
+    let task = only_task(&ledger);
+    assert_eq!(task["by_build"], 1, "{task:#}");
+    assert!(
+        task["fail_to_pass"][0]
+            .as_str()
+            .unwrap()
+            .contains("TestMul"),
+        "{task:#}"
+    );
+    assert!(
+        task["pass_to_pass"][0]
+            .as_str()
+            .unwrap()
+            .contains("TestAdd"),
+        "{task:#}"
+    );
+}
+
+/// Unit tests in the file of the code are hidden, and the code around them is the agent's.
+#[test]
+fn rust_with_unit_tests_is_mined() {
+    let bin = camino::Utf8Path::new(env!("CARGO")).parent().unwrap();
+    let context = context();
+    let line = format!(
+        "PATH={bin}:/usr/bin:/bin RUSTC_BOOTSTRAP=1 cargo test --offline --no-fail-fast -- -Zunstable-options --format=json"
+    );
+    let source = |code: &str, tests: &str| {
+        format!(
+            "pub fn add(a: i32, b: i32) -> i32 {{ a + b }}\n{code}\n#[cfg(test)]\nmod tests {{\n    #[test]\n    fn adds() {{ assert_eq!(super::add(1, 2), 3); }}\n{tests}}}\n"
+        )
+    };
+    let after = source(
+        "pub fn mul(a: i32, b: i32) -> i32 { a * b }\n",
+        "    #[test]\n    fn multiplies() { assert_eq!(super::mul(3, 2), 6); }\n",
+    );
+    let ledger = language(
+        &context,
+        &[
+            (
+                "Cargo.toml",
+                "[package]\nname = \"p\"\nversion = \"0.1.0\"\nedition = \"2021\"\n",
+            ),
+            (
+                "Cargo.lock",
+                "version = 3\n\n[[package]]\nname = \"p\"\nversion = \"0.1.0\"\n",
+            ),
+            (".gitignore", "/target\n"),
+            ("src/lib.rs", &source("", "")),
+        ],
+        &[("src/lib.rs", &after)],
+        &["--test-cmd", &line],
+    );
+    let task = only_task(&ledger);
+    assert_eq!(task["inline_tests"][0], "src/lib.rs");
+    assert_eq!(task["by_build"], 1, "{task:#}");
+    let solution =
+        "sed -i 's/^#.cfg(test).$/pub fn mul(a: i32, b: i32) -> i32 { b * a }\\n&/' src/lib.rs";
+    for (work, expected) in [
+        (solution.to_owned(), 0),
+        (solution.replace("b * a", "b + a"), 1),
+    ] {
+        install_claude(&context, &session(&[shell(&work)]));
+        let suite = out(&context).join("proctor.yaml");
+        let run = context.proctor(["run", suite.as_str()]);
+        run.env("ANTHROPIC_API_KEY", "sk-ant-fake")
+            .run()
+            .assert_code(expected);
+    }
+}

@@ -1,0 +1,197 @@
+//! Runs the tests of trees. Each run is a trial of the null agent, so that it has the clean copy, the
+//! sandbox and the report readers of judging.
+
+use std::{
+    cell::Cell,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use camino::Utf8Path;
+use proctor_harness::{
+    config::{Execution, Settings, SuiteFile},
+    plan::{RunPlan, TrialPlan, resolve_suite},
+    run::{OnChange, OnEnd, Runner, control::Control},
+    task::Task,
+};
+use proctor_record::record::{Record, Verdict, VerdictStatus};
+use proctor_sandbox::host::Host;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    detect::TestCommand,
+    error::MineError,
+    sets::{TestResult, TestRun},
+    trees::TreeStore,
+};
+
+/// The time limit of agents, which null agents never need.
+const MINUTES: u32 = 10;
+
+/// Runs tests of trees.
+pub(crate) struct StateRunner<'a> {
+    pub(crate) host: &'a Host,
+    pub(crate) settings: &'a Settings,
+    pub(crate) execution: &'a Execution,
+    pub(crate) command: &'a TestCommand,
+    pub(crate) store: &'a TreeStore,
+    pub(crate) parallel: usize,
+    pub(crate) cancel: &'a CancellationToken,
+    /// The number of runs so far, and their total duration in milliseconds.
+    pub(crate) spent: Cell<(u64, u64)>,
+}
+
+/// The runs of trees.
+pub(crate) type Runs = BTreeMap<String, Vec<TestRun>>;
+
+impl StateRunner<'_> {
+    /// Runs the tests of each tree this many times.
+    pub(crate) async fn run(&self, trees: &BTreeSet<&str>, times: u32) -> Result<Runs, MineError> {
+        if trees.is_empty() || times == 0 {
+            return Ok(Runs::new());
+        }
+        let tasks = self.tasks(trees).await?;
+        let plans: Result<Vec<_>, _> = tasks
+            .iter()
+            .map(|task| TrialPlan::built_in("null", task))
+            .collect();
+        let plan = RunPlan::of_cases(plans?, times, None, self.execution, self.host);
+        let folder = tempfile::tempdir_in(&self.host.temp)?;
+        let folder = Utf8Path::from_path(folder.path()).unwrap_or(&self.host.temp);
+        let runner = Runner {
+            plan: &plan.expect("trees have unique names"),
+            host: self.host,
+            results_dir: folder,
+            execution: self.execution,
+            parallel: self.parallel,
+            retries: 0,
+            control: &Control::default(),
+            on_change: OnChange::Refuse,
+            on_end: &OnEnd::default(),
+            run_jobs: None,
+        };
+        let summary = Box::pin(runner.run(&|_, _| {}, self.cancel)).await?;
+        if self.cancel.is_cancelled() {
+            return Err(MineError::Interrupted);
+        }
+        if let Some(failed) = summary.failed_starts.first() {
+            return Err(MineError::Infrastructure {
+                commit: failed.task.clone(),
+                reason: failed.message.clone(),
+            });
+        }
+        let mut found = Runs::new();
+        for trial in &summary.trials {
+            let record = Record::read(&trial.record)?;
+            let run = test_run(&record, trial.record.parent().unwrap_or(folder))?;
+            let (runs, millis) = self.spent.get();
+            self.spent.set((runs + 1, millis + run.millis));
+            found.entry(record.task.name).or_default().push(run);
+        }
+        Ok(found)
+    }
+
+    /// A task for each tree. Its name is the tree.
+    async fn tasks(&self, trees: &BTreeSet<&str>) -> Result<Vec<Arc<Task>>, MineError> {
+        let mut entries = Vec::new();
+        for tree in trees {
+            let mut entry = json!({
+                "id": tree,
+                "repo": self.store.path,
+                "tag": self.store.commit(tree).await?,
+                "prompt": "Do nothing.",
+                "test_cmd": self.command.test_cmd,
+                "time_limit_minutes": MINUTES,
+            });
+            if let Some(install) = &self.command.install_cmd {
+                entry["install_cmd"] = json!(install);
+            }
+            entries.push(entry);
+        }
+        self.load(entries)
+    }
+
+    /// The tasks of suite entries.
+    pub(crate) fn load(&self, entries: Vec<Value>) -> Result<Vec<Arc<Task>>, MineError> {
+        let document = Map::from_iter([
+            ("agents".to_owned(), json!([{"type": "null"}])),
+            ("tasks".to_owned(), Value::Array(entries)),
+        ]);
+        let path = self.store.path.join("proctor.json");
+        let file = SuiteFile::of_document(&path, document)?;
+        let suite = resolve_suite(file, &self.host.env, self.settings);
+        suite.map(|suite| suite.tasks).map_err(MineError::Config)
+    }
+}
+
+/// The results of tests, as evaluators write them.
+#[derive(Deserialize)]
+struct TestsDocument {
+    tests: Vec<TestEntry>,
+}
+
+#[derive(Deserialize)]
+struct TestEntry {
+    name: String,
+    status: Option<String>,
+    message: Option<String>,
+}
+
+/// The run of the tests in a trial whose files are in `artifacts`.
+fn test_run(record: &Record, artifacts: &Utf8Path) -> Result<TestRun, MineError> {
+    let failed = |reason: String| MineError::Infrastructure {
+        commit: record.task.name.clone(),
+        reason,
+    };
+    let Some(verdict) = record.verdicts.first() else {
+        return Err(failed(record.reason().unwrap_or_default()));
+    };
+    let has_run = has_output(artifacts);
+    if record.outcome.is_infrastructure() || verdict.status == VerdictStatus::Skipped || !has_run {
+        let reason = record.reason().unwrap_or_else(|| verdict.message.clone());
+        return Err(failed(reason));
+    }
+    Ok(TestRun {
+        tests: tests(verdict, artifacts),
+        millis: verdict.duration_ms,
+    })
+}
+
+/// Whether the test command was started: it has an output file, even if it printed nothing.
+fn has_output(artifacts: &Utf8Path) -> bool {
+    let folders = artifacts.join("evaluators").read_dir_utf8();
+    folders.is_ok_and(|mut folders| {
+        folders.any(|it| it.is_ok_and(|folder| folder.path().join("output.log").exists()))
+    })
+}
+
+fn tests(verdict: &Verdict, artifacts: &Utf8Path) -> Result<BTreeMap<String, TestResult>, String> {
+    let unread = || verdict.message.clone();
+    let report = verdict.artifacts.iter().find(|it| it.kind == "report");
+    let report = report.ok_or_else(unread)?;
+    let text = fs_err::read(artifacts.join(&report.path)).map_err(|error| error.to_string())?;
+    let document: TestsDocument =
+        serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+    let mut found: BTreeMap<String, TestResult> = BTreeMap::new();
+    for test in document.tests {
+        let has_passed = test.status.as_deref() == Some("passed");
+        let message = test.message;
+        // Of tests with the same name the worst result counts.
+        let result = found.entry(test.name).or_insert_with(|| TestResult {
+            has_passed,
+            message: message.clone(),
+        });
+        if result.has_passed && !has_passed {
+            *result = TestResult {
+                has_passed,
+                message,
+            };
+        }
+    }
+    if found.is_empty() {
+        return Err(unread());
+    }
+    Ok(found)
+}

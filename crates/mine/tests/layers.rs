@@ -1,0 +1,14 @@
+//! Each module imports only modules that come before it in the layer order.
+
+use proctor_testkit::layers;
+
+const ORDER: &[&str] = &[
+    "reject", "error", "history", "split", "detect", "sets", "prompt", "trees", "leaks", "states",
+    "strength", "ledger", "output", "select", "plan", "miner",
+];
+
+#[test]
+fn imports_follow_the_layer_order() {
+    let src = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
+    layers::check(src.into(), ORDER).unwrap_or_else(|faults| panic!("{faults}"));
+}
