@@ -42,6 +42,14 @@ const GO: &str = "go test -json ./...";
 const GO_WITH_MODULES: &str = "GOPROXY=off GOMODCACHE=\"${HOME}/go/pkg/mod\" go test -json ./...";
 const CARGO: &str =
     "RUSTC_BOOTSTRAP=1 cargo test --offline --no-fail-fast -- -Zunstable-options --format=json";
+const NEXTEST: &str = "NEXTEST_EXPERIMENTAL_LIBTEST_JSON=1 cargo nextest run --offline --no-fail-fast --message-format libtest-json";
+const MAVEN: &str = "mvn --batch-mode --offline -Dmaven.test.failure.ignore=true test";
+const MAVEN_CACHE: &str = " -Dmaven.repo.local=\"${HOME}/.m2/repository\"";
+const GRADLE: &str = "gradle --offline --no-daemon --continue test";
+const GRADLE_CACHE: &str = "GRADLE_USER_HOME=\"${HOME}/.gradle\" ";
+const PHPUNIT: &str = "phpunit --log-junit \"$PROCTOR_REPORT\"";
+const COMPOSER: &str = "composer install --no-interaction --no-progress";
+const CTEST: &str = "cmake -S . -B build-tests && cmake --build build-tests && ctest --test-dir build-tests --output-junit \"$PROCTOR_REPORT\"";
 /// Commands run with a private HOME, where the toolchains of rustup and the downloaded crates are
 /// not found.
 const CARGO_OF_RUSTUP: &str =
@@ -49,35 +57,23 @@ const CARGO_OF_RUSTUP: &str =
 const NPM_CACHE: &str = "npm_config_cache=\"${HOME}/.npm\" ";
 const NPM_CI: &str = "npm ci --prefer-offline --no-audit --no-fund";
 
-/// A runner of unittest that writes its results in the Test Anything Protocol.
-const UNITTEST: &str = r#"PYTHONDONTWRITEBYTECODE=1 python3 -c '
-import sys, unittest
-lines = []
-class Result(unittest.TextTestResult):
-    def note(self, test, word, more=""):
-        lines.append("%s %d - %s%s" % (word, len(lines) + 1, test.id(), more))
-    def addSuccess(self, test):
-        super().addSuccess(test); self.note(test, "ok")
-    def addFailure(self, test, err):
-        super().addFailure(test, err); self.note(test, "not ok")
-    def addError(self, test, err):
-        super().addError(test, err); self.note(test, "not ok")
-    def addSkip(self, test, reason):
-        super().addSkip(test, reason); self.note(test, "ok", " # SKIP")
-    def addExpectedFailure(self, test, err):
-        super().addExpectedFailure(test, err); self.note(test, "ok")
-    def addUnexpectedSuccess(self, test):
-        super().addUnexpectedSuccess(test); self.note(test, "not ok")
-    def addSubTest(self, test, subtest, err):
-        super().addSubTest(test, subtest, err)
-        if err is not None:
-            self.note(subtest, "not ok")
-tests = unittest.defaultTestLoader.discover(".")
-result = unittest.TextTestRunner(resultclass=Result).run(tests)
-with open(sys.argv[1], "w") as report:
-    report.write("TAP version 13\n1..%d\n" % len(lines) + "\n".join(lines) + "\n")
-sys.exit(not result.wasSuccessful())
-' "$PROCTOR_REPORT""#;
+const UNITTEST: &str = concat!(
+    "PYTHONDONTWRITEBYTECODE=1 python3 -c '\n",
+    include_str!("runners/unittest.py"),
+    "' \"$PROCTOR_REPORT\""
+);
+
+const MINITEST: &str = concat!(
+    "ruby -Ilib -Itest -e '\n",
+    include_str!("runners/minitest.rb"),
+    "' \"$PROCTOR_REPORT\""
+);
+
+const RSPEC: &str = concat!(
+    "ruby -e '\n",
+    include_str!("runners/rspec.rb"),
+    "' \"$PROCTOR_REPORT\""
+);
 
 /// The files of a repository that the detection reads.
 pub(crate) struct RepositoryFiles<'a> {
@@ -93,37 +89,74 @@ pub(crate) struct RepositoryFiles<'a> {
     pub(crate) uses_pytest: bool,
 }
 
+impl RepositoryFiles<'_> {
+    fn has(&self, name: &str) -> bool {
+        self.names.contains(name)
+    }
+
+    /// A cache of the user, which the private HOME of the commands hides.
+    fn cache(&self, text: &'static str) -> &'static str {
+        if self.is_local { text } else { "" }
+    }
+
+    fn has_ruby_tests(&self, folder: &str) -> bool {
+        let is_test = |name: &String| name.starts_with(folder) && name.ends_with(".rb");
+        self.names.iter().any(is_test)
+    }
+}
+
 /// The test command of a repository; `None` if no known runner is recognized.
 pub(crate) fn detect(files: &RepositoryFiles<'_>) -> Option<TestCommand> {
-    let has = |name: &str| files.names.contains(name);
-    let only = |line: &str| TestCommand {
-        test_cmd: line.to_owned(),
+    let known = [rust, go, node, python, java, ruby, php, ctest];
+    known.iter().find_map(|runner| runner(files))
+}
+
+fn only(line: String) -> TestCommand {
+    TestCommand {
+        test_cmd: line,
         install_cmd: None,
+    }
+}
+
+fn rust(files: &RepositoryFiles<'_>) -> Option<TestCommand> {
+    let before = if files.has_rustup {
+        files.cache(CARGO_OF_RUSTUP)
+    } else {
+        ""
     };
-    if has("Cargo.toml") {
-        let is_rustup = files.is_local && files.has_rustup;
-        let before = if is_rustup { CARGO_OF_RUSTUP } else { "" };
-        return Some(only(&format!("{before}{CARGO}")));
-    }
-    if has("go.mod") {
-        let needs_cache = files.is_local && has("go.sum");
-        return Some(only(if needs_cache { GO_WITH_MODULES } else { GO }));
-    }
-    if let Some(text) = files.package_json {
-        let line = of_package(text, files.names);
-        let cache = if files.is_local { NPM_CACHE } else { "" };
-        let install = has("package-lock.json").then(|| format!("{cache}{NPM_CI}"));
-        return line.map(|line| TestCommand {
-            install_cmd: install,
-            ..only(line)
-        });
-    }
-    let is_python = |name: &String| is_python_test(name);
-    files
-        .names
-        .iter()
-        .any(is_python)
-        .then(|| only(if files.uses_pytest { PYTEST } else { UNITTEST }))
+    let is_nextest = files.has(".config/nextest.toml");
+    let line = if is_nextest { NEXTEST } else { CARGO };
+    let found = files.has("Cargo.toml");
+    found.then(|| only(format!("{before}{line}")))
+}
+
+fn go(files: &RepositoryFiles<'_>) -> Option<TestCommand> {
+    let needs_cache = files.is_local && files.has("go.sum");
+    let line = if needs_cache { GO_WITH_MODULES } else { GO };
+    files.has("go.mod").then(|| only(line.to_owned()))
+}
+
+fn node(files: &RepositoryFiles<'_>) -> Option<TestCommand> {
+    let line = of_package(files.package_json?, files.names)?;
+    let cache = files.cache(NPM_CACHE);
+    let is_locked = files.has("package-lock.json");
+    Some(TestCommand {
+        install_cmd: is_locked.then(|| format!("{cache}{NPM_CI}")),
+        ..only(line.to_owned())
+    })
+}
+
+fn python(files: &RepositoryFiles<'_>) -> Option<TestCommand> {
+    let is_package = |name: &String| name.starts_with("src/") && name.ends_with(".py");
+    // An installed copy of the package, such as an editable one, is not the code to test.
+    let path = if files.names.iter().any(is_package) {
+        "PYTHONPATH=\"$PWD/src\" "
+    } else {
+        ""
+    };
+    let line = if files.uses_pytest { PYTEST } else { UNITTEST };
+    let found = files.names.iter().any(|name| is_python_test(name));
+    found.then(|| only(format!("{path}{line}")))
 }
 
 /// Whether a file of Python holds tests by its name.
@@ -131,6 +164,61 @@ fn is_python_test(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     let stem = name.strip_suffix(".py");
     stem.is_some_and(|stem| stem.starts_with("test") || stem.ends_with("_test"))
+}
+
+fn java(files: &RepositoryFiles<'_>) -> Option<TestCommand> {
+    if files.has("pom.xml") {
+        let line = format!("{MAVEN}{}", files.cache(MAVEN_CACHE));
+        return Some(only(merged(&line, "target/surefire-reports")));
+    }
+    let is_gradle = files.has("build.gradle") || files.has("build.gradle.kts");
+    let wrapper = if files.has("gradlew") {
+        "./gradlew"
+    } else {
+        "gradle"
+    };
+    let line = GRADLE.replacen("gradle", wrapper, 1);
+    let line = format!("{}{line}", files.cache(GRADLE_CACHE));
+    is_gradle.then(|| only(merged(&line, "build/test-results/test")))
+}
+
+/// A command whose modules write reports as `JUnit` XML into their own folders.
+fn merged(line: &str, folder: &str) -> String {
+    let files = format!("find . -path '*/{folder}/*.xml'");
+    format!(
+        "{files} -delete; {line}; code=$?; {{ echo '<testsuites>'; {files} -exec sed 's/<?xml[^>]*>//' {{}} +; echo '</testsuites>'; }} > \"$PROCTOR_REPORT\"; exit $code"
+    )
+}
+
+fn ruby(files: &RepositoryFiles<'_>) -> Option<TestCommand> {
+    let line = if files.has_ruby_tests("spec/") {
+        RSPEC
+    } else if files.has_ruby_tests("test/") {
+        MINITEST
+    } else {
+        return None;
+    };
+    let bundle = if files.has("Gemfile.lock") {
+        "bundle exec "
+    } else {
+        ""
+    };
+    Some(only(format!("{bundle}{line}")))
+}
+
+fn php(files: &RepositoryFiles<'_>) -> Option<TestCommand> {
+    let settings = ["phpunit.xml", "phpunit.xml.dist", "phpunit.dist.xml"];
+    let is_locked = files.has("composer.lock");
+    let folder = if is_locked { "vendor/bin/" } else { "" };
+    let found = settings.iter().any(|name| files.has(name));
+    found.then(|| TestCommand {
+        install_cmd: is_locked.then(|| COMPOSER.to_owned()),
+        ..only(format!("{folder}{PHPUNIT}"))
+    })
+}
+
+fn ctest(files: &RepositoryFiles<'_>) -> Option<TestCommand> {
+    files.has("CMakeLists.txt").then(|| only(CTEST.to_owned()))
 }
 
 /// The runner of a package of Node: a dependency, or the one that its `test` script starts.
@@ -178,8 +266,14 @@ mod tests {
             (&["Cargo.toml", "src/lib.rs"][..], None, CARGO),
             (&["go.mod", "a_test.go"], None, GO),
             (&["go.mod", "go.sum"], None, GO_WITH_MODULES),
+            (&["Cargo.toml", ".config/nextest.toml"], None, NEXTEST),
             (&["tests/test_a.py", "conftest.py"], None, PYTEST),
             (&["a.py", "test_a.py"], None, UNITTEST),
+            (&["test_a.py", "package.json"], Some("{}"), UNITTEST),
+            (&["spec/a_spec.rb", "test/b.rb"], None, RSPEC),
+            (&["test/a_test.rb", "lib/a.rb"], None, MINITEST),
+            (&["phpunit.xml.dist", "src/A.php"], None, PHPUNIT),
+            (&["CMakeLists.txt", "a.c"], None, CTEST),
             (&["a.test.js"], Some("{}"), NODE),
             (
                 &["a.js"],
@@ -205,7 +299,34 @@ mod tests {
     }
 
     #[test]
-    fn lock_file_of_npm_needs_an_installation() {
+    fn source_folder_of_python_is_preferred_to_an_installed_package() {
+        let found = detected(&["src/a/b.py", "test_b.py"], None).unwrap();
+        let expected = format!("PYTHONPATH=\"$PWD/src\" {UNITTEST}");
+        assert_eq!(found.test_cmd, expected);
+    }
+
+    #[test]
+    fn reports_of_all_modules_are_merged() {
+        for (names, command) in [
+            (&["pom.xml"][..], "mvn "),
+            (&["build.gradle"], " gradle "),
+            (&["build.gradle.kts", "gradlew"], " ./gradlew "),
+        ] {
+            let found = detected(names, None).unwrap().test_cmd;
+            assert!(found.contains(command), "{found}");
+            assert!(
+                found.ends_with("> \"$PROCTOR_REPORT\"; exit $code"),
+                "{found}"
+            );
+        }
+    }
+
+    #[test]
+    fn lock_files_need_an_installation() {
+        let names = ["phpunit.xml", "composer.lock"];
+        let found = detected(&names, None).unwrap();
+        assert_eq!(found.install_cmd.as_deref(), Some(COMPOSER));
+        assert_eq!(found.test_cmd, format!("vendor/bin/{PHPUNIT}"));
         let names = ["package-lock.json", "a.test.js"];
         let found = detected(&names, Some("{}")).unwrap();
         assert_eq!(found.install_cmd, Some(format!("{NPM_CACHE}{NPM_CI}")));
