@@ -41,6 +41,12 @@ pub enum MineError {
         /// The repository.
         path: Utf8PathBuf,
     },
+    /// The test command does not work.
+    #[error("the test command reports no results test by test: {reason}")]
+    NoResults {
+        /// Its output.
+        reason: String,
+    },
     /// The output directory has a ledger.
     #[error("{path} exists")]
     LedgerExists {
@@ -118,6 +124,9 @@ impl MineError {
             MineError::Since { .. } => "use a tag, branch or commit, or a date such as 2025-06-01",
             MineError::NoTestCommand { .. } => {
                 "give it with --test-cmd; write a report to \"$PROCTOR_REPORT\" if the runner has one"
+            }
+            MineError::NoResults { .. } => {
+                "run the command in the repository; give another one with --test-cmd, or an image that has the runner with --image"
             }
             MineError::LedgerExists { .. } => {
                 "use --resume to continue, `proctor task refresh` to add new commits, or another --out"

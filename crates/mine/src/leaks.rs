@@ -1,4 +1,4 @@
-//! Traces of the solution in the files that an agent starts from.
+//! Traces of the solution in the files that an agent starts from, in the message and in the tests.
 
 use std::collections::BTreeSet;
 
@@ -11,6 +11,11 @@ use crate::{
 
 /// The shortest abbreviation of a commit id that is searched for.
 const SHORT_ID: usize = 10;
+
+/// The shortest name that is given to the agent.
+const SHORTEST_NAME: usize = 3;
+/// The number of words that tests and solution have in common that are searched for.
+const MAX_NAMES: usize = 50;
 
 /// The traces of a commit in the base: its id, and the numbers of its issues and pull requests.
 pub(crate) async fn in_base(
@@ -48,9 +53,32 @@ pub(crate) async fn in_message(
     Ok(found)
 }
 
+/// Names that the tests expect of the solution: both add them, and the base does not have them.
+pub(crate) async fn new_names(
+    git: &Git,
+    base: &str,
+    tests: &str,
+    solution: &str,
+) -> Result<Vec<String>, MineError> {
+    let (tests, solution) = (added_words(tests), added_words(solution));
+    let is_name = |word: &&&str| word.len() >= SHORTEST_NAME && !word.starts_with(char::is_numeric);
+    let mut found = Vec::new();
+    for name in tests
+        .intersection(&solution)
+        .filter(is_name)
+        .take(MAX_NAMES)
+    {
+        if first_file(git, base, name).await?.is_none() {
+            found.push((*name).to_owned());
+        }
+    }
+    Ok(found)
+}
+
 /// The words of added lines.
 fn added_words(diff: &str) -> BTreeSet<&str> {
-    let added = diff.lines().filter(|line| line.starts_with('+'));
+    let is_added = |line: &&str| line.starts_with('+') && !line.starts_with("+++");
+    let added = diff.lines().filter(is_added);
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     added
         .flat_map(|line| line.split(move |letter| !is_part(letter)))

@@ -6,11 +6,15 @@ use proctor_sandbox::SandboxKind;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    detect::TestCommand, error::MineError, prompt::PromptTier, reject::Reject, strength::Strength,
+    detect::TestCommand, error::MineError, history::Unit, prompt::PromptTier, reject::Reject,
+    strength::Strength,
 };
 
 /// The file in the output directory.
 pub const LEDGER_FILE: &str = "ledger.json";
+
+/// The number of candidates without test results after which the test command is to blame.
+const MAX_WITHOUT_REPORT: usize = 3;
 
 /// The version of the format.
 const VERSION: u32 = 1;
@@ -86,6 +90,23 @@ pub struct Entry {
     pub task: Option<MinedTask>,
 }
 
+impl Entry {
+    /// The entry of a candidate without details of its result.
+    pub(crate) fn new(unit: &Unit, status: Status) -> Entry {
+        Entry {
+            commit: unit.commit.clone(),
+            date: unit.date.clone(),
+            subject: unit.subject().to_owned(),
+            status,
+            code: None,
+            evidence: None,
+            change: None,
+            test_runs: 0,
+            task: None,
+        }
+    }
+}
+
 /// The result of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -107,6 +128,9 @@ pub struct MinedTask {
     pub prompt: String,
     /// The source of the prompt.
     pub prompt_tier: PromptTier,
+    /// Names that the tests expect of the solution, and that the base does not have.
+    #[serde(default)]
+    pub new_names: Vec<String>,
     /// Names in the commit's message that only the solution has.
     pub solution_names: Vec<String>,
     /// Traces of the commit in the base.
@@ -219,6 +243,15 @@ impl Ledger {
     pub(crate) fn has(&self, commit: &str) -> bool {
         let mut entries = self.candidates.iter();
         entries.any(|entry| entry.commit == commit && entry.status != Status::Error)
+    }
+
+    /// The reason of the first candidates if the tests of none of them gave results.
+    pub(crate) fn without_reports(&self) -> Option<&str> {
+        let examined = self.candidates.iter().filter(|entry| entry.test_runs > 0);
+        let is_silent = |entry: &&Entry| entry.code == Some(Reject::NoReport);
+        let all = examined.clone().all(|entry| is_silent(&entry));
+        let last = examined.clone().nth(MAX_WITHOUT_REPORT - 1);
+        last.filter(|_| all)?.evidence.as_deref()
     }
 
     /// Adds the result of a candidate, instead of an earlier one.

@@ -46,6 +46,8 @@ pub struct Miner<'a> {
     pub settings: &'a Settings,
     /// Stops mining.
     pub cancel: &'a CancellationToken,
+    /// Called before the first result.
+    pub on_start: &'a dyn Fn(&Plan),
     /// Called with each result.
     pub on_entry: &'a dyn Fn(&Entry),
 }
@@ -77,8 +79,13 @@ impl Miner<'_> {
         let runner = self.runner(&plan.command, &store, &execution);
         let tree = repo.git.line(["rev-parse", "HEAD^{tree}"]).await?;
         let runs = runner.run(&BTreeSet::from([tree.as_str()]), 1).await?;
-        let run = runs.values().flatten().next();
-        Ok(Duration::from_millis(run.map_or(0, |run| run.millis)))
+        let mut millis = 0;
+        for run in runs.into_values().flatten() {
+            run.tests
+                .map_err(|reason| MineError::NoResults { reason })?;
+            millis += run.millis;
+        }
+        Ok(Duration::from_millis(millis))
     }
 
     /// Examines all candidates and writes the output directory.
@@ -100,11 +107,12 @@ impl Miner<'_> {
             tasks: &tasks,
             repo,
         };
+        (self.on_start)(&plan);
         for entry in plan.rejected {
             (self.on_entry)(&entry);
             ledger.add(entry);
         }
-        ledger.write(out)?;
+        output::save(&ledger, out)?;
         let mut carried = Runs::new();
         for unit in &plan.units {
             if self
@@ -127,8 +135,12 @@ impl Miner<'_> {
             ledger.test_ms += millis_now - millis;
             (self.on_entry)(&entry);
             ledger.add(entry);
-            ledger.write(out)?;
-            output::write_suite(&ledger, out)?;
+            output::save(&ledger, out)?;
+            if let Some(reason) = ledger.without_reports() {
+                return Err(MineError::NoResults {
+                    reason: reason.to_owned(),
+                });
+            }
         }
         let is_walk = matches!(
             self.options.selection,
@@ -278,12 +290,9 @@ impl Miner<'_> {
         };
         Ok(match result {
             Ok(task) => Entry {
-                status: Status::Accepted,
-                code: None,
-                evidence: None,
                 task: Some(task),
                 change: Some(change),
-                ..rejected(unit, &Rejection::new(Reject::Duplicate, ""))
+                ..Entry::new(unit, Status::Accepted)
             },
             Err(rejection) => Entry {
                 change: (rejection.code != Reject::Duplicate).then_some(change),
@@ -358,11 +367,10 @@ impl Miner<'_> {
             diff,
         } = found;
         let git = &context.store.git;
-        let wording = prompt(
-            self.options.prompt,
-            &unit.message,
-            &failures(&sets, &observed),
-        );
+        let tests = context.store.diff(&trees.base, &trees.with_tests).await?;
+        let new_names = leaks::new_names(git, &trees.base, &tests, diff).await?;
+        let failures = failures(&sets, &observed);
+        let wording = prompt(self.options.prompt, &unit.message, &failures, &new_names);
         let solution_names = match wording.tier {
             PromptTier::Tests => Vec::new(),
             _ => leaks::in_message(git, &trees.base, &unit.message, diff).await?,
@@ -371,6 +379,7 @@ impl Miner<'_> {
             id: task_id(&context.repo.path, &unit.commit),
             prompt: wording.text,
             prompt_tier: wording.tier,
+            new_names,
             solution_names,
             leaks: leaks::in_base(git, &trees.base, &unit.commit, &unit.message).await?,
             source_files: parts.source_files(),
@@ -445,10 +454,8 @@ fn failures(sets: &Sets, observed: &Observed) -> BTreeMap<String, Option<String>
 /// The entry of a candidate that could not be examined.
 fn failed(unit: &Unit, error: &MineError) -> Entry {
     Entry {
-        status: Status::Error,
-        code: None,
         evidence: Some(chain(error)),
-        ..rejected(unit, &Rejection::new(Reject::NoReport, ""))
+        ..Entry::new(unit, Status::Error)
     }
 }
 

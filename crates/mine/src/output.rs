@@ -75,15 +75,11 @@ impl TaskRepo {
     ) -> Result<TaskRepo, MineError> {
         let path = repo_path(out);
         let git = Git::new(host, &path);
-        if !path.exists() {
-            fs_err::create_dir_all(&path)?;
-            let format = store
-                .git
-                .line(["rev-parse", "--show-object-format"])
-                .await?;
-            let format = format!("--object-format={format}");
-            git.run(["init", "--quiet", "--bare", &format]).await?;
-        }
+        fs_err::create_dir_all(&path)?;
+        let format = ["rev-parse", "--show-object-format"];
+        let format = format!("--object-format={}", store.git.line(format).await?);
+        // An existing repository is not changed.
+        git.run(["init", "--quiet", "--bare", &format]).await?;
         Ok(TaskRepo { git })
     }
 
@@ -125,13 +121,13 @@ impl TaskRepo {
     }
 }
 
-/// Writes the suite of all accepted tasks, if there are any.
-pub(crate) fn write_suite(ledger: &Ledger, out: &Utf8Path) -> Result<(), MineError> {
-    if ledger.tasks().next().is_none() {
-        return Ok(());
+/// Writes the ledger, and the suite of all accepted tasks, if there are any.
+pub(crate) fn save(ledger: &Ledger, out: &Utf8Path) -> Result<(), MineError> {
+    ledger.write(out)?;
+    if ledger.tasks().next().is_some() {
+        let path = out.join(SUITE_FILE);
+        dir::write_atomically(path.as_std_path(), ledger.suite(".").as_bytes())?;
     }
-    let path = out.join(SUITE_FILE);
-    dir::write_atomically(path.as_std_path(), ledger.suite(".").as_bytes())?;
     Ok(())
 }
 

@@ -249,7 +249,7 @@ impl Planner<'_> {
             (usize::MAX, None)
         };
         let mut traits = Vec::new();
-        for page in 0.. {
+        'pages: for page in 0.. {
             let units = walk.page(repo, page).await?;
             let is_last = units.len() < PAGE;
             let needed = units.iter().flat_map(needed_blobs);
@@ -257,10 +257,7 @@ impl Planner<'_> {
             for unit in units {
                 let is_full = sampled.is_none() && plan.units.len() >= limit;
                 if is_full {
-                    return Ok(());
-                }
-                if ledger.is_some_and(|ledger| ledger.has(&unit.commit)) {
-                    continue;
+                    break 'pages;
                 }
                 match split(&unit, &blobs) {
                     Err(NoCandidate::Root) => plan.skipped.root += 1,
@@ -286,6 +283,10 @@ impl Planner<'_> {
             plan.units
                 .retain(|_| position.next().is_some_and(|it| chosen.contains(&it)));
         }
+        if let Some(ledger) = ledger {
+            plan.units.retain(|unit| !ledger.has(&unit.commit));
+            plan.rejected.retain(|entry| !ledger.has(&entry.commit));
+        }
         Ok(())
     }
 }
@@ -293,15 +294,9 @@ impl Planner<'_> {
 /// The entry of a rejected candidate.
 pub(crate) fn rejected(unit: &Unit, rejection: &Rejection) -> Entry {
     Entry {
-        commit: unit.commit.clone(),
-        date: unit.date.clone(),
-        subject: unit.subject().to_owned(),
-        status: Status::Rejected,
         code: Some(rejection.code),
         evidence: Some(rejection.evidence.clone()),
-        change: None,
-        test_runs: 0,
-        task: None,
+        ..Entry::new(unit, Status::Rejected)
     }
 }
 

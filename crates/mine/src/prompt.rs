@@ -52,12 +52,14 @@ pub(crate) struct Prompt {
     pub(crate) tier: PromptTier,
 }
 
-/// The prompt of a task. `failures` are the tests that fail before the work, with their messages. A
-/// commit without a usable message is described by its tests.
+/// The prompt of a task. `failures` are the tests that fail before the work, with their messages, and
+/// `new_names` the names that they expect of the solution. A commit without a usable message is
+/// described by its tests.
 pub(crate) fn prompt(
     wanted: PromptTier,
     message: &str,
     failures: &BTreeMap<String, Option<String>>,
+    new_names: &[String],
 ) -> Prompt {
     let message = clean_message(message);
     let tier = if message.is_empty() {
@@ -70,12 +72,13 @@ pub(crate) fn prompt(
         let _ = write!(text, "Make this change in the repository:\n\n{message}\n\n");
     }
     if tier != PromptTier::Message {
-        text.push_str("These tests fail now and must pass:\n\n");
+        text.push_str("These hidden tests fail now and must pass:\n\n");
         for (name, message) in failures.iter().take(MAX_TESTS) {
             let _ = write!(text, "- {name}");
-            let line = message.as_deref().unwrap_or_default().trim();
-            let line = line.lines().next().unwrap_or_default();
-            let line: String = line.chars().take(MAX_MESSAGE).collect();
+            let line: String = first_line(message.as_deref().unwrap_or_default())
+                .chars()
+                .take(MAX_MESSAGE)
+                .collect();
             if !line.is_empty() {
                 let _ = write!(text, ": {line}");
             }
@@ -85,9 +88,22 @@ pub(crate) fn prompt(
             let _ = writeln!(text, "- and {more} more");
         }
         text.push('\n');
+        if !new_names.is_empty() {
+            let names = new_names.join("`, `");
+            let _ = write!(text, "They use these new names: `{names}`.\n\n");
+        }
     }
     text.push_str("Hidden tests judge the work. Tests that pass now must still pass.\n");
     Prompt { text, tier }
+}
+
+/// The first line of a failure that describes it: the output of Go begins with the names of tests.
+fn first_line(message: &str) -> &str {
+    let mut lines = message.lines().map(str::trim);
+    let is_frame = |line: &str| line.starts_with("=== ") || line.starts_with("--- FAIL");
+    lines
+        .find(|line| !line.is_empty() && !is_frame(line))
+        .unwrap_or_default()
 }
 
 /// A message without trailers, numbers of issues and the titles of merges.
@@ -171,15 +187,24 @@ mod tests {
     #[test]
     fn prompt_has_the_wanted_parts() {
         let failures = BTreeMap::from([("test_a".to_owned(), Some("boom\nmore".to_owned()))]);
-        let text = |tier| prompt(tier, "Fix it", &failures).text;
+        let names = ["mul".to_owned(), "Div".to_owned()];
+        let text = |tier| prompt(tier, "Fix it", &failures, &names).text;
         let hidden = "Hidden tests judge the work. Tests that pass now must still pass.\n";
         let message = "Make this change in the repository:\n\nFix it\n\n";
-        let tests = "These tests fail now and must pass:\n\n- test_a: boom\n\n";
+        let tests = "These hidden tests fail now and must pass:\n\n- test_a: boom\n\nThey use these new names: `mul`, `Div`.\n\n";
         assert_eq!(text(PromptTier::Message), format!("{message}{hidden}"));
         assert_eq!(text(PromptTier::Tests), format!("{tests}{hidden}"));
         assert_eq!(text(PromptTier::Both), format!("{message}{tests}{hidden}"));
-        let merge = prompt(PromptTier::Message, "Merge branch 'x'", &failures);
+        let merge = prompt(PromptTier::Message, "Merge branch 'x'", &failures, &[]);
         assert_eq!(merge.tier, PromptTier::Tests);
+    }
+
+    #[test]
+    fn failure_is_described_by_its_first_useful_line() {
+        let go = "=== RUN   TestFour\n    roman_test.go:17: got IIII\n--- FAIL: TestFour (0.00s)\n";
+        assert_eq!(first_line(go), "roman_test.go:17: got IIII");
+        assert_eq!(first_line("=== RUN   TestSix\n--- FAIL: TestSix\n"), "");
+        assert_eq!(first_line("\nassert 3 == 4\n"), "assert 3 == 4");
     }
 
     #[test]

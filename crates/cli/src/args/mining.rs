@@ -8,7 +8,7 @@ use super::SandboxArg;
 /// `proctor task mine`.
 #[derive(Debug, Parser)]
 #[command(
-    after_help = "A commit becomes a task if its tests fail on its parent and pass on the commit, every time. Every candidate is listed in DIR/ledger.json: accepted, or rejected with a code and evidence."
+    after_help = "A commit becomes a task if its tests fail on its parent and pass on the commit, every time. The tasks are repositories at a tag, in the suite DIR/proctor.yaml. Every candidate is listed in DIR/ledger.json: accepted, or rejected with a code and evidence."
 )]
 pub struct MineArgs {
     /// Git repository; its files are not changed

@@ -30,7 +30,7 @@ pub fn mine(args: &MineArgs) -> Result<Exit, CliError> {
     if args.dry_run {
         return dry_run(&options, &host, args.json);
     }
-    run(&options, &host, args.json)
+    run(&options, &host, args.json, None)
 }
 
 pub fn refresh(args: &RefreshArgs) -> Result<Exit, CliError> {
@@ -54,7 +54,7 @@ pub fn refresh(args: &RefreshArgs) -> Result<Exit, CliError> {
         accept: None,
         resume: true,
     };
-    run(&options, &host, args.json)
+    run(&options, &host, args.json, None)
 }
 
 /// Makes tasks from the repository in the working directory, and a suite that runs them.
@@ -63,16 +63,10 @@ pub(super) fn init(suite: &Utf8Path, count: u32) -> Result<Exit, CliError> {
     let out = host.cwd.join(suite).with_file_name(TASKS_DIR);
     let options = MinerOptions {
         accept: usize::try_from(count).ok(),
+        resume: true,
         ..MinerOptions::of_history(&host.cwd, &out)
     };
-    let exit = run(&options, &host, false)?;
-    if let Some(ledger) = Ledger::read(&out)?.filter(|ledger| ledger.tasks().next().is_some()) {
-        fs_err::write(suite, ledger.suite(&format!("./{TASKS_DIR}")))?;
-        ui::print(&format!(
-            "wrote {suite}; run it with: proctor run {suite}\n"
-        ))?;
-    }
-    Ok(exit)
+    run(&options, &host, false, Some(suite))
 }
 
 fn options(args: &MineArgs, host: &Host) -> Result<MinerOptions, CliError> {
@@ -120,7 +114,7 @@ fn selection(args: &SelectionArgs) -> Selection {
 fn with_miner<T>(
     options: &MinerOptions,
     host: &Host,
-    on_entry: &dyn Fn(&Entry),
+    (on_start, on_entry): (&dyn Fn(&Plan), &dyn Fn(&Entry)),
     work: impl AsyncFnOnce(&Miner<'_>) -> Result<T, MineError>,
 ) -> Result<T, CliError> {
     let settings = super::settings(host)?;
@@ -131,41 +125,58 @@ fn with_miner<T>(
         host,
         settings: &settings,
         cancel: &cancel,
+        on_start,
         on_entry,
     };
     until_done(work(&miner), &progress, &cancel)
 }
 
-fn run(options: &MinerOptions, host: &Host, json: bool) -> Result<Exit, CliError> {
+/// Mines and prints the results. `suite` is a further file that runs the tasks.
+fn run(
+    options: &MinerOptions,
+    host: &Host,
+    json: bool,
+    suite: Option<&Utf8Path>,
+) -> Result<Exit, CliError> {
     let show = |entry: &Entry| {
         if !json {
             // A closed standard output does not stop mining.
             let _ = ui::print(&shown(entry));
         }
     };
-    let mined = with_miner(options, host, &show, async |miner| miner.mine().await);
+    let start = |plan: &Plan| {
+        if !json {
+            let _ = ui::print(&started(plan));
+        }
+    };
+    let mined = with_miner(options, host, (&start, &show), async |miner| {
+        miner.mine().await
+    });
     let ledger = match mined {
         Err(CliError::Mine(MineError::Interrupted)) => return Ok(Exit::Interrupted),
         other => other?,
     };
+    let has_tasks = ledger.tasks().next().is_some();
+    if let Some(suite) = suite.filter(|_| has_tasks) {
+        fs_err::write(suite, ledger.suite(&format!("./{TASKS_DIR}")))?;
+    }
     if json {
         ui::print_json(&ledger)?;
     } else {
-        ui::print(&summary(&ledger, &options.out))?;
+        ui::print(&summary(&ledger, &options.out, suite))?;
     }
-    let has_errors = ledger
-        .candidates
-        .iter()
-        .any(|it| it.status == Status::Error);
-    Ok(if has_errors {
+    let mut statuses = ledger.candidates.iter().map(|entry| entry.status);
+    Ok(if statuses.any(|status| status == Status::Error) {
         Exit::Infrastructure
+    } else if suite.is_some() && !has_tasks {
+        Exit::Failed
     } else {
         Exit::Success
     })
 }
 
 fn dry_run(options: &MinerOptions, host: &Host, json: bool) -> Result<Exit, CliError> {
-    let measured = with_miner(options, host, &|_| {}, async |miner| {
+    let measured = with_miner(options, host, (&|_| {}, &|_| {}), async |miner| {
         let plan = miner.plan().await?;
         let run = miner.measure(&plan).await?;
         Ok((plan, run))
@@ -195,22 +206,41 @@ fn dry_run(options: &MinerOptions, host: &Host, json: bool) -> Result<Exit, CliE
 }
 
 fn planned(plan: &Plan, run: Duration, estimate: Duration) -> String {
-    let mut text = format!("test command: {}\n", plan.command.test_cmd);
+    let mut text = command(plan);
     for (commit, subject) in &plan.candidates {
         text.push_str(&format!("candidate  {}  {subject}\n", short(commit)));
     }
     text.extend(plan.rejected.iter().map(shown));
     text.push_str(&skipped(plan.skipped));
     text.push_str(&format!(
-        "{}, at most {} and {:.0?} (one run takes {run:.1?}); nothing was written\n",
+        "{} and {estimate:.0?} (one run takes {run:.1?}); nothing was written\n",
+        cost(plan),
+    ));
+    text
+}
+
+/// The first lines of mining.
+fn started(plan: &Plan) -> String {
+    format!("{}{}\n", command(plan), cost(plan))
+}
+
+/// The test command; a script of several lines is shortened.
+fn command(plan: &Plan) -> String {
+    let line = &plan.command.test_cmd;
+    let first = line.lines().next().unwrap_or_default();
+    let more = if first.len() < line.len() { "…" } else { "" };
+    format!("test command: {first}{more}\n")
+}
+
+fn cost(plan: &Plan) -> String {
+    format!(
+        "{}, at most {}",
         ui::counted(plan.candidates.len(), "candidate"),
         ui::counted(
             usize::try_from(plan.test_runs).unwrap_or(usize::MAX),
             "test run"
         ),
-        estimate,
-    ));
-    text
+    )
 }
 
 fn short(commit: &str) -> &str {
@@ -259,12 +289,12 @@ fn skipped(skipped: Skipped) -> String {
     format!("commits that are not candidates: {}\n", parts.join(", "))
 }
 
-fn summary(ledger: &Ledger, out: &Utf8Path) -> String {
+fn summary(ledger: &Ledger, out: &Utf8Path, suite: Option<&Utf8Path>) -> String {
     let count = |status| {
         let entries = ledger.candidates.iter();
         entries.filter(|entry| entry.status == status).count()
     };
-    let suite = out.join(SUITE_FILE);
+    let suite = suite.map_or_else(|| out.join(SUITE_FILE), Utf8Path::to_owned);
     let next = match ledger.tasks().next() {
         Some(_) => format!("wrote {suite}; run it with: proctor run {suite}"),
         None => format!(

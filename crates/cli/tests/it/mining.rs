@@ -1,10 +1,12 @@
 //! `proctor task mine`: tasks from the history of a repository, judged out of the agent's reach.
 
 use camino::Utf8PathBuf;
-use proctor_testkit::{Output, TestContext, program, test_runner};
+use proctor_testkit::{Output, TestContext};
 use serde_json::Value;
 
 use crate::support::{context, install_claude, session, shell};
+
+mod languages;
 
 /// A runner of shell tests that prints its results in the Test Anything Protocol.
 const RUN: &str = "echo TAP version 13\nn=0\nfor t in tests/*.sh; do\n  n=$((n+1))\n  if sh \"$t\"; then echo \"ok $n - $t\"; else echo \"not ok $n - $t\"; fi\ndone\necho \"1..$n\"\n";
@@ -188,6 +190,32 @@ fn every_candidate_is_accepted_or_has_a_reject_code() {
 }
 
 #[test]
+fn test_command_that_never_works_stops_mining() {
+    let context = shell_project();
+    for number in 0..5 {
+        let (lib, test) = (format!("# {number}\n{ADD}"), format!("# {number}\n"));
+        let files = [("lib.sh", lib.as_str()), ("tests/x.sh", test.as_str())];
+        context.repo().commit("Change", &files);
+    }
+    let broken = ["--test-cmd", "echo no runner here >&2; exit 1"];
+    for (output, examined) in [
+        (
+            mine(&context, &[&broken[..], &["--dry-run"]].concat()),
+            None,
+        ),
+        (mine(&context, &broken), Some(3)),
+    ] {
+        output.assert_code(2);
+        assert!(output.stderr.contains("reports no results"), "{output}");
+        assert!(output.stderr.contains("no runner here"), "{output}");
+        assert!(output.stderr.contains("--test-cmd"), "{output}");
+        if let Some(count) = examined {
+            assert_eq!(results(&ledger(&context)).len(), count, "{output}");
+        }
+    }
+}
+
+#[test]
 fn slow_tests_are_rejected() {
     let context = shell_project();
     let slow = ("tests/slow.sh", "sleep 4\n");
@@ -197,7 +225,6 @@ fn slow_tests_are_rejected() {
     assert_eq!(results(&ledger(&context))[0].1, "TOO_SLOW", "{output}");
 }
 
-/// The test of the null agent is `assert_sound`.
 #[test]
 fn solution_is_out_of_the_agents_reach_and_wrong_solutions_fail() {
     let context = shell_project();
@@ -215,11 +242,14 @@ fn solution_is_out_of_the_agents_reach_and_wrong_solutions_fail() {
     let prompt = task["prompt"].as_str().unwrap();
     assert!(prompt.contains("Count to seven"), "{prompt}");
 
-    // Every object, file, pack and log of the workspace is searched.
+    assert_sound(&context);
+    // Every object, file, pack and log of the workspace and the HOME is searched. Brackets prevent
+    // that the search finds itself.
     let search = "mkdir -p \"$HOME/found\"; git cat-file --batch-all-objects --batch > \"$HOME/found/objects\"; git reflog --all > \"$HOME/found/reflog\"; git log --all --format=%H%B > \"$HOME/found/log\"";
-    let words = format!("a_name_that_only|a line of the hidden test|{commit}");
+    let (first, rest) = commit.split_at(1);
+    let words = format!("a_name_that_[o]nly|a line of the hidden [t]est|[{first}]{rest}");
     let leak = context.root().join("leak");
-    let search = format!("{search}; grep -raE '{words}' . \"$HOME/found\" > {leak}");
+    let search = format!("{search}; grep -raE '{words}' . \"$HOME\" > {leak}");
     for (solution, expected) in [
         (format!("{search}; true"), 1),
         (
@@ -254,7 +284,13 @@ fn interrupted_mining_is_resumed_and_refreshed() {
     let again = mine_shell(&context, &["--limit", "1"]);
     again.assert_code(2);
     assert!(again.stderr.contains("--resume"), "{again}");
+    // The same options examine the same candidates, and complete the files.
+    let suite = out(&context).join("proctor.yaml");
+    fs_err::remove_file(&suite).unwrap();
     mine_shell(&context, &["--limit", "1", "--resume"]).assert_code(0);
+    assert_eq!(results(&ledger(&context)).len(), 1);
+    assert!(suite.exists());
+    mine_shell(&context, &["--limit", "2", "--resume"]).assert_code(0);
     let all = results(&ledger(&context));
     assert_eq!(all.len(), 2, "{all:?}");
     let other = mine_shell(&context, &["--resume", "--prompt", "tests"]);
@@ -404,241 +440,21 @@ fn init_makes_tasks_and_a_suite_that_runs_them() {
     let offer = context.proctor(["init"]).current_dir(repo.path()).run();
     offer.assert_code(0);
     assert!(offer.stdout.contains("proctor init --mine 5"), "{offer}");
+    let null = ["run", "-c", "testcase.yaml", "--agent", "null"];
+    let null = context.proctor(null).current_dir(repo.path()).run();
+    null.assert_code(1);
+    assert!(null.stdout.contains("FAILED"), "{null}");
     let init = context
         .proctor(["init", "--mine", "1"])
         .current_dir(repo.path())
         .run();
     init.assert_code(0);
     assert!(init.stdout.contains("1 accepted"), "{init}");
+    assert_eq!(init.stdout.matches("run it with").count(), 1, "{init}");
     let work = "printf 'def mul(a, b):\\n    return a * b\\n' >> calc.py";
     install_claude(&context, &session(&[shell(work)]));
     let run = context.proctor(["run"]).current_dir(repo.path());
     run.env("ANTHROPIC_API_KEY", "sk-ant-fake")
         .run()
         .assert_code(0);
-}
-
-/// Commits a function with its test in files of a language, mines them, and checks the task.
-fn language(
-    context: &TestContext,
-    before: &[(&str, &str)],
-    after: &[(&str, &str)],
-    args: &[&str],
-) -> Value {
-    context.repo().commit("Start", before);
-    context.repo().commit("Multiply numbers", after);
-    let all = [&["--from-commit", "HEAD", "--times", "1"], args].concat();
-    let output = mine(context, &all);
-    output.assert_code(0);
-    let ledger = ledger(context);
-    assert_eq!(results(&ledger)[0].1, "accepted", "{output}");
-    assert_sound(context);
-    ledger
-}
-
-#[test]
-fn python_with_unittest_is_mined() {
-    let context = context();
-    let test = |name: &str, body: &str| {
-        format!(
-            "import unittest, calc\n\nclass T(unittest.TestCase):\n    def test_{name}(self):\n        {body}\n"
-        )
-    };
-    let add = test("add", "self.assertEqual(calc.add(1, 2), 3)");
-    let mul = test("mul", "self.assertEqual(calc.mul(3, 2), 6)");
-    let ledger = language(
-        &context,
-        &[
-            ("calc.py", "def add(a, b):\n    return a + b\n"),
-            ("test_add.py", &add),
-        ],
-        &[
-            (
-                "calc.py",
-                "def add(a, b):\n    return a + b\n\ndef mul(a, b):\n    return a * b\n",
-            ),
-            ("test_mul.py", &mul),
-        ],
-        &[],
-    );
-    let task = only_task(&ledger);
-    assert_eq!(task["fail_to_pass"][0], "test_mul.T.test_mul");
-    assert_eq!(task["pass_to_pass"][0], "test_add.T.test_add");
-}
-
-#[test]
-fn python_with_pytest_is_mined() {
-    let Some(folder) = test_runner("python") else {
-        return;
-    };
-    let context = context();
-    let line = format!(
-        "PYTHONDONTWRITEBYTECODE=1 PYTHONPATH={folder}:. python3 -m pytest -p no:cacheprovider --junitxml \"$PROCTOR_REPORT\""
-    );
-    let ledger = language(
-        &context,
-        &[
-            ("calc.py", "def add(a, b):\n    return a + b\n"),
-            (
-                "tests/test_calc.py",
-                "import calc\n\ndef test_add():\n    assert calc.add(1, 2) == 3\n",
-            ),
-        ],
-        &[
-            (
-                "calc.py",
-                "def add(a, b):\n    return a + b\n\ndef mul(a, b):\n    return a * b\n",
-            ),
-            (
-                "tests/test_calc.py",
-                "import calc\n\ndef test_add():\n    assert calc.add(1, 2) == 3\n\ndef test_mul():\n    assert calc.mul(3, 2) == 6\n",
-            ),
-        ],
-        &["--test-cmd", &line],
-    );
-    assert_eq!(
-        only_task(&ledger)["fail_to_pass"][0],
-        "tests.test_calc::test_mul"
-    );
-}
-
-#[test]
-fn node_is_mined() {
-    if program("node").is_none() {
-        return;
-    }
-    let context = context();
-    let test = |name: &str, body: &str| {
-        format!(
-            "const test = require('node:test');\nconst assert = require('node:assert');\nconst calc = require('./calc.js');\ntest('{name}', () => {{ {body} }});\n"
-        )
-    };
-    let add = test("adds", "assert.equal(calc.add(1, 2), 3);");
-    let mul = test("multiplies", "assert.equal(calc.mul(3, 2), 6);");
-    let ledger = language(
-        &context,
-        &[
-            ("package.json", "{\"name\": \"calc\"}\n"),
-            ("calc.js", "exports.add = (a, b) => a + b;\n"),
-            ("add.test.js", &add),
-        ],
-        &[
-            (
-                "calc.js",
-                "exports.add = (a, b) => a + b;\nexports.mul = (a, b) => a * b;\n",
-            ),
-            ("mul.test.js", &mul),
-        ],
-        &[],
-    );
-    let task = only_task(&ledger);
-    let names = task["fail_to_pass"].as_array().unwrap();
-    assert_eq!(names.len(), 1, "{task:#}");
-    assert!(
-        names[0].as_str().unwrap().contains("multiplies"),
-        "{task:#}"
-    );
-}
-
-#[test]
-fn go_is_mined() {
-    let Some(go) = program("go") else {
-        return;
-    };
-    let context = context();
-    let cache = context.root().join("go-cache");
-    let line = format!("GOCACHE={cache} {go} test -json ./...");
-    let test = |name: &str, body: &str| {
-        format!(
-            "package p\n\nimport \"testing\"\n\nfunc Test{name}(t *testing.T) {{\n\tif {body} {{\n\t\tt.Fatal()\n\t}}\n}}\n"
-        )
-    };
-    let (add, mul) = (test("Add", "Add(1, 2) != 3"), test("Mul", "Mul(3, 2) != 6"));
-    let ledger = language(
-        &context,
-        &[
-            ("go.mod", "module p\n\ngo 1.18\n"),
-            (
-                "add.go",
-                "package p\n\nfunc Add(a, b int) int { return a + b }\n",
-            ),
-            ("add_test.go", &add),
-        ],
-        &[
-            (
-                "mul.go",
-                "package p\n\nfunc Mul(a, b int) int { return a * b }\n",
-            ),
-            ("mul_test.go", &mul),
-        ],
-        &["--test-cmd", &line],
-    );
-    let task = only_task(&ledger);
-    assert_eq!(task["by_build"], 1, "{task:#}");
-    assert!(
-        task["fail_to_pass"][0]
-            .as_str()
-            .unwrap()
-            .contains("TestMul"),
-        "{task:#}"
-    );
-    assert!(
-        task["pass_to_pass"][0]
-            .as_str()
-            .unwrap()
-            .contains("TestAdd"),
-        "{task:#}"
-    );
-}
-
-/// Unit tests in the file of the code are hidden, and the code around them is the agent's.
-#[test]
-fn rust_with_unit_tests_is_mined() {
-    let bin = camino::Utf8Path::new(env!("CARGO")).parent().unwrap();
-    let context = context();
-    let line = format!(
-        "PATH={bin}:/usr/bin:/bin RUSTC_BOOTSTRAP=1 cargo test --offline --no-fail-fast -- -Zunstable-options --format=json"
-    );
-    let source = |code: &str, tests: &str| {
-        format!(
-            "pub fn add(a: i32, b: i32) -> i32 {{ a + b }}\n{code}\n#[cfg(test)]\nmod tests {{\n    #[test]\n    fn adds() {{ assert_eq!(super::add(1, 2), 3); }}\n{tests}}}\n"
-        )
-    };
-    let after = source(
-        "pub fn mul(a: i32, b: i32) -> i32 { a * b }\n",
-        "    #[test]\n    fn multiplies() { assert_eq!(super::mul(3, 2), 6); }\n",
-    );
-    let ledger = language(
-        &context,
-        &[
-            (
-                "Cargo.toml",
-                "[package]\nname = \"p\"\nversion = \"0.1.0\"\nedition = \"2021\"\n",
-            ),
-            (
-                "Cargo.lock",
-                "version = 3\n\n[[package]]\nname = \"p\"\nversion = \"0.1.0\"\n",
-            ),
-            (".gitignore", "/target\n"),
-            ("src/lib.rs", &source("", "")),
-        ],
-        &[("src/lib.rs", &after)],
-        &["--test-cmd", &line],
-    );
-    let task = only_task(&ledger);
-    assert_eq!(task["inline_tests"][0], "src/lib.rs");
-    assert_eq!(task["by_build"], 1, "{task:#}");
-    let solution =
-        "sed -i 's/^#.cfg(test).$/pub fn mul(a: i32, b: i32) -> i32 { b * a }\\n&/' src/lib.rs";
-    for (work, expected) in [
-        (solution.to_owned(), 0),
-        (solution.replace("b * a", "b + a"), 1),
-    ] {
-        install_claude(&context, &session(&[shell(&work)]));
-        let suite = out(&context).join("proctor.yaml");
-        let run = context.proctor(["run", suite.as_str()]);
-        run.env("ANTHROPIC_API_KEY", "sk-ant-fake")
-            .run()
-            .assert_code(expected);
-    }
 }
