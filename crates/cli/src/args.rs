@@ -3,12 +3,14 @@
 mod clusters;
 mod config;
 mod experiments;
+mod gate;
 mod keep_workspace;
 mod logs;
 mod mining;
 mod models;
 mod reports;
 mod searches;
+mod show;
 mod usage;
 mod view;
 
@@ -22,6 +24,7 @@ use proctor_sandbox::{Network, SandboxKind};
 pub use clusters::{InterruptArg, TrialArgs};
 pub use config::{ConfigArgs, ConfigCommand, InstallAgentsArgs, Level, SuggestTestcaseArgs};
 pub use experiments::{AbArgs, DecisionArgs, ExperimentArgs};
+pub use gate::{GateArgs, GateOptions, GatedRunArgs, UndecidedArg};
 pub use keep_workspace::KeepArg;
 pub use logs::{ExportArgs, ExportFormat, LogArgs, LogCommand, NormalizeArgs, NormalizeFormat};
 pub use mining::{MineArgs, PromptArg, RefreshArgs, SelectionArgs};
@@ -30,6 +33,7 @@ pub use reports::{
     BaselineArgs, BaselineCommand, BasisArgs, CompareArgs, CompareFormat, ReportArgs, ReportFormat,
 };
 pub use searches::{AblateArgs, BisectArgs, PartArg, TrendArgs};
+pub use show::{ShowArgs, ShowPart};
 pub use usage::{message, parse_from};
 pub use view::ViewArgs;
 
@@ -54,7 +58,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run agents on test cases or a suite, and judge the results
-    Run(Box<RunArgs>),
+    Run(Box<GatedRunArgs>),
     /// Compare two variants of an agent: is B better than A?
     Ab(Box<AbArgs>),
     /// Run the experiment of a suite: are the candidates better than the baseline?
@@ -85,10 +89,14 @@ pub enum Command {
     Config(ConfigArgs),
     /// Show the progress and results of a run
     Status(StatusArgs),
+    /// Show a trial: verdicts, failing tests with their output, prompt and diff
+    Show(ShowArgs),
     /// Summarize runs: scores with confidence intervals, per agent and per task
     Report(ReportArgs),
     /// Compare two runs, agents or baselines, and fail on significant regressions
     Compare(CompareArgs),
+    /// Apply rules to a run, such as `passed >= 80%`: pass, fail or undecided
+    Gate(GateArgs),
     /// Save the results of a run to compare later runs with
     Baseline(BaselineArgs),
     /// Watch a run from another terminal, during or after it
@@ -125,10 +133,11 @@ impl Command {
     /// not take it.
     pub fn take_config(&mut self, file: Utf8PathBuf) -> Result<(), Utf8PathBuf> {
         match self {
-            Command::Run(args) => args.config.insert(0, file),
+            Command::Run(args) => args.run.config.insert(0, file),
             Command::Validate(args) => args.cases.config.insert(0, file),
             Command::List(args) if args.config.is_none() => args.config = Some(file),
             Command::Report(args) if args.config.is_none() => args.config = Some(file),
+            Command::Gate(args) if args.config.is_none() => args.config = Some(file),
             Command::Rescore(args) if args.config.is_none() => args.config = Some(file),
             _ => return Err(file),
         }
@@ -169,11 +178,8 @@ pub struct VerdictArgs {
     pub full: bool,
 }
 
-/// `proctor run`.
+/// The arguments of commands that run trials.
 #[derive(Debug, Parser)]
-#[command(
-    override_usage = "proctor run [OPTIONS] <PATH>...\n       proctor run [OPTIONS] -c <FILE>\n       proctor run [OPTIONS] [SUITE]"
-)]
 pub struct RunArgs {
     /// Test cases (YAML or JSON), directories of test cases or tasks, or one suite [default:
     /// `proctor.yaml` or `thunderdome.yaml`]
@@ -369,6 +375,9 @@ pub struct InitArgs {
     /// Make this many tasks from the history of this repository, and a suite that runs them
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub mine: Option<u32>,
+    /// Also write a workflow for GitHub Actions
+    #[arg(long)]
+    pub ci: bool,
 }
 
 /// `proctor list`.

@@ -241,6 +241,9 @@ pub enum CliError {
     /// Two sets of trials cannot be compared.
     #[error(transparent)]
     Pairing(#[from] report::PairingError),
+    /// A gate cannot decide.
+    #[error(transparent)]
+    Gate(#[from] report::GateError),
     /// A trial has no event log.
     #[error("no events.ndjson found in {trial}")]
     NoEvents {
@@ -426,7 +429,13 @@ impl CliError {
                 "set --format, or use one of these extensions: {}",
                 known.join(", ")
             )),
-            CliError::Pairing(error) => pairing_hint(error),
+            CliError::Pairing(error) | CliError::Gate(report::GateError::Pairing(error)) => {
+                pairing_hint(error)
+            }
+            CliError::Gate(report::GateError::NoBaseline { .. }) => Some(
+                "save one with `proctor baseline save NAME RUN`, and pass --baseline NAME"
+                    .to_owned(),
+            ),
             _ => self.fixed_hint().map(str::to_owned),
         }
     }

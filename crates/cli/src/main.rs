@@ -60,6 +60,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => commands::doctor::doctor(&args),
         Command::Schema(args) => commands::schema::schema(&args),
         Command::Status(args) => commands::status::status(&args),
+        Command::Show(args) => commands::show::show(&args),
         Command::Report(args) => commands::report::report(&args),
         Command::Compare(args) => commands::compare::compare(&args),
         Command::Baseline(args) => commands::baseline::baseline(&args),
@@ -81,6 +82,7 @@ fn main() -> ExitCode {
         Command::Image(args) => match args.command {
             ImageCommand::Build(args) => commands::image::build(&args),
         },
+        Command::Gate(args) => commands::gate::gate(&args),
         Command::Gateway(args) => commands::gateway::gateway(&args),
         Command::Prices(args) => commands::prices::prices(&args),
         Command::SdkServer(args) => commands::sdk_server::sdk_server(&args),

@@ -448,6 +448,28 @@ fn every_command_in_a_shell_block_exists_with_its_options() {
     assert!(commands > 3, "only {commands} commands were found");
 }
 
+/// The page on CI shows the workflow that `init --ci` writes, and the action has the inputs that it
+/// lists.
+#[test]
+fn workflow_and_inputs_of_the_action_are_documented() {
+    let page = root().join("docs/ci.md");
+    let shown = blocks(&page);
+    let shown = shown.iter().find(|it| it.text.starts_with("name: proctor"));
+    let workflow = read(&root().join("crates/cli/templates/workflow.yml"));
+    assert_eq!(shown.unwrap().text, workflow);
+    let action: Value = serde_saphyr::from_str(&read(&root().join("action.yml"))).unwrap();
+    let inputs: Vec<&String> = action["inputs"].as_object().unwrap().keys().collect();
+    let page = read(&page);
+    for input in inputs.iter().filter(|it| **it != "token") {
+        assert!(page.contains(&format!("`{input}`")), "{input}");
+    }
+    let workflow: Value = serde_saphyr::from_str(&workflow).unwrap();
+    for job in workflow["jobs"].as_object().unwrap().values() {
+        let with = job["steps"][1]["with"].as_object().unwrap();
+        assert!(with.keys().all(|key| inputs.contains(&key)), "{with:?}");
+    }
+}
+
 #[test]
 fn every_link_leads_to_a_file() {
     for page in pages() {

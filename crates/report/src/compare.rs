@@ -395,7 +395,7 @@ impl<'a> Chosen<'a> {
     }
 
     /// The contestants, or all agents if there are none.
-    fn contenders(self) -> Vec<usize> {
+    pub(crate) fn contenders(self) -> Vec<usize> {
         let all = || 0..self.trials.agents.len();
         let takes_part = |agent: &usize| Role::of(&self.trials.agents[*agent]) == Role::Contender;
         let contenders: Vec<usize> = all().filter(takes_part).collect();

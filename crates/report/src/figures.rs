@@ -86,22 +86,47 @@ pub(super) fn p_value(p_value: f64) -> String {
     }
 }
 
+/// Larger numbers of further tasks or trials are not reasonable.
+const MOST_REASONABLE: u64 = 1000;
+
 /// The sample size needed to separate two agents.
 pub(super) fn power(power: &Power) -> String {
     let tasks = match power.tasks {
-        Needed::Enough => "as many tasks as these".to_owned(),
-        Needed::More(more) => counted(more, "more task"),
-        Needed::OutOfReach => "an unlimited number of tasks".to_owned(),
+        Needed::Enough => "would require as many tasks as these".to_owned(),
+        Needed::More(more) if more <= MOST_REASONABLE => {
+            format!("would require {}", counted(more, "more task"))
+        }
+        Needed::More(_) | Needed::OutOfReach => {
+            "cannot be shown with a reasonable number of tasks".to_owned()
+        }
     };
     let trials = match power.trials_per_task {
         Some(Needed::Enough) => ", or another run of as many trials".to_owned(),
-        Some(Needed::More(more)) => format!(", or {} of each", counted(more, "more trial")),
-        Some(Needed::OutOfReach) => {
+        Some(Needed::More(more)) if more <= MOST_REASONABLE => {
+            format!(", or {} of each", counted(more, "more trial"))
+        }
+        Some(Needed::More(_) | Needed::OutOfReach) => {
             "; more trials of the same tasks would not be enough".to_owned()
         }
         None => String::new(),
     };
     format!("{tasks}{trials}")
+}
+
+/// The number of further tasks or trials that would decide a rule.
+pub(super) fn would_decide(needed: Needed, noun: &str) -> String {
+    match needed {
+        Needed::More(more) if more <= MOST_REASONABLE => {
+            format!(
+                "about {} would decide",
+                counted(more, &format!("more {noun}"))
+            )
+        }
+        Needed::Enough => format!("about as many {noun}s again would decide"),
+        Needed::More(_) | Needed::OutOfReach => {
+            format!("it cannot be decided with a reasonable number of {noun}s")
+        }
+    }
 }
 
 #[cfg(test)]
@@ -115,5 +140,27 @@ mod tests {
         let shown = [1_500.0, 600_000.0, 7_200_000.0].map(millis);
         assert_eq!(shown, ["1.5 s", "10.0 min", "2.0 h"]);
         assert_eq!([950.0, 45_600.0, 1.2e7].map(count), ["950", "46k", "12.0M"]);
+    }
+
+    #[test]
+    fn absurd_sample_sizes_are_not_reasonable() {
+        let shown = |tasks, trials_per_task| {
+            power(&Power {
+                detectable: None,
+                trials_per_task,
+                tasks,
+            })
+        };
+        assert_eq!(shown(Needed::More(29), None), "would require 29 more tasks");
+        for tasks in [Needed::More(40_390), Needed::OutOfReach] {
+            assert_eq!(
+                shown(tasks, None),
+                "cannot be shown with a reasonable number of tasks"
+            );
+        }
+        assert_eq!(
+            shown(Needed::More(29), Some(Needed::More(40_390))),
+            "would require 29 more tasks; more trials of the same tasks would not be enough"
+        );
     }
 }

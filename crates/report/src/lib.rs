@@ -19,6 +19,7 @@ pub mod experiment;
 mod figures;
 pub mod foreign;
 mod gate;
+mod gate_text;
 mod html;
 mod junit;
 mod markdown;
@@ -43,7 +44,10 @@ pub use compare::{
 pub use csv::csv;
 pub use definitions::DefinitionRow;
 pub use figures::{count, dollars, millis};
-pub use gate::{Limit, Rule, RuleError, Ruled, Ruling, gate};
+pub use gate::{
+    Answer, Attempts, Bound, ChangeRule, FlippedTask, GateError, GateRuns, Gated, LevelRule, Limit,
+    OnUndecided, Rule, RuleError, RuleKind, Ruled, Ruling, TaskChange, decide, gate,
+};
 pub use html::{html, index_html, served_html, trial_json};
 pub use junit::junit;
 pub use markdown::{escape, markdown};

@@ -1,6 +1,7 @@
 //! Tests of reports of simulated trials: readable output, reproducibility, valid formats, and no
 //! false alarms of the gate.
 
+mod gates;
 mod identity;
 
 use std::collections::BTreeMap;
@@ -434,7 +435,7 @@ fn wobble(task: usize, trial: u32) -> f64 {
     0.02 * ((task + trial as usize) % 5) as f64
 }
 
-fn rule(text: &str) -> Rule {
+fn rule(text: &str) -> ChangeRule {
     text.parse().unwrap()
 }
 
@@ -494,7 +495,7 @@ fn rules_hold_for_perfect_agents() {
 }
 
 /// The fraction of comparisons of an agent with itself in which a rule is broken.
-fn false_alarms(tasks: usize, rules: &[Rule], score: fn(&mut Shuffle, f64) -> f64) -> f64 {
+fn false_alarms(tasks: usize, rules: &[ChangeRule], score: fn(&mut Shuffle, f64) -> f64) -> f64 {
     const DUELS: u32 = 300;
     let mut draws = Shuffle::new(77);
     let alarms = (0..DUELS).filter(|number| {

@@ -150,7 +150,7 @@ pub(super) fn findings(report: &Report) -> Vec<String> {
     }
     for pair in &report.unsettled {
         lines.push(format!(
-            "{} over {} by {:.3} on {} is not significant; it would require {}.",
+            "{} over {} by {:.3} on {} is not significant; it {}.",
             pair.better,
             pair.worse,
             pair.difference,

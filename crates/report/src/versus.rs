@@ -40,14 +40,7 @@ impl Compared {
             }
             text.push('\n');
         }
-        for ruled in &self.rules {
-            let word = word(ruled.ruling);
-            let _ = writeln!(
-                text,
-                "{word}  {}  {}: {}",
-                ruled.rule, ruled.candidate, ruled.message
-            );
-        }
+        text.push_str(&rule_text(&self.rules));
         if !self.rules.is_empty() {
             text.push('\n');
         }
@@ -75,17 +68,7 @@ impl Compared {
         }
         if !self.rules.is_empty() {
             text.push_str("\n## Rules\n\n");
-            let mut rows = vec![["rule", "of", "", "why"].map(str::to_owned).to_vec()];
-            rows.extend(self.rules.iter().map(|ruled| {
-                let word = word(ruled.ruling).trim_end().to_owned();
-                vec![
-                    ruled.rule.clone(),
-                    ruled.candidate.clone(),
-                    word,
-                    ruled.message.clone(),
-                ]
-            }));
-            text.push_str(&table(&rows));
+            text.push_str(&table(&rule_rows(&self.rules)));
         }
         if !self.notes.is_empty() {
             text.push_str("\n## Notes\n\n");
@@ -106,6 +89,35 @@ impl Compared {
     }
 }
 
+/// Each rule with its result, a line each.
+pub(super) fn rule_text(rules: &[Ruled]) -> String {
+    let mut text = String::new();
+    for ruled in rules {
+        let word = word(ruled.ruling);
+        let _ = writeln!(
+            text,
+            "{word}  {}  {}: {}",
+            ruled.rule, ruled.candidate, ruled.message
+        );
+    }
+    text
+}
+
+/// Each rule with its result, with a header.
+pub(super) fn rule_rows(rules: &[Ruled]) -> Vec<Vec<String>> {
+    let mut rows = vec![["rule", "of", "", "why"].map(str::to_owned).to_vec()];
+    rows.extend(rules.iter().map(|ruled| {
+        let word = word(ruled.ruling).trim_end().to_owned();
+        vec![
+            ruled.rule.clone(),
+            ruled.candidate.clone(),
+            word,
+            ruled.message.clone(),
+        ]
+    }));
+    rows
+}
+
 fn word(ruling: Ruling) -> &'static str {
     match ruling {
         Ruling::Holds => "holds    ",
@@ -115,7 +127,7 @@ fn word(ruling: Ruling) -> &'static str {
     }
 }
 
-fn rows(versus: &Versus) -> Vec<Vec<String>> {
+pub(super) fn rows(versus: &Versus) -> Vec<Vec<String>> {
     let head = ["", "baseline", "candidate", "change", "p", "n", ""];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     rows.extend(versus.changes.iter().map(|change| {
@@ -175,7 +187,7 @@ fn verdict(change: &Change) -> String {
 }
 
 /// The figures that do not fit into the table.
-fn lines(versus: &Versus) -> Vec<String> {
+pub(super) fn lines(versus: &Versus) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(changed) = versus.tasks_changed {
         lines.push(format!(
@@ -197,7 +209,7 @@ fn lines(versus: &Versus) -> Vec<String> {
         if let Some(power) = score.power.filter(|_| is_open) {
             let takes = figures::power(&power);
             lines.push(format!(
-                "A significant result for this change of the score would require {takes}."
+                "A significant result for this change of the score {takes}."
             ));
         }
         if score.left_out > 0 {

@@ -24,6 +24,7 @@ const ORDER: &[&str] = &[
     "markdown",
     "results",
     "versus",
+    "gate_text",
     "youbencha",
 ];
 

@@ -2,7 +2,7 @@
 
 use camino::Utf8PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
-use proctor_report::{Rule, stats::Level};
+use proctor_report::{ChangeRule, stats::Level};
 
 /// `proctor report`.
 #[derive(Debug, Parser)]
@@ -81,8 +81,8 @@ pub struct CompareArgs {
     pub run: Option<Utf8PathBuf>,
     /// Fail if this change is significant: 'score<-0.05', 'cost>+20%'; repeatable
     #[arg(long, value_name = "RULE")]
-    pub fail_on: Vec<Rule>,
-    /// Exit with 3 if there are too few trials to decide a rule
+    pub fail_on: Vec<ChangeRule>,
+    /// Exit with 4 if there are too few trials to decide a rule
     #[arg(long, requires = "fail_on")]
     pub fail_undecided: bool,
     /// Output format [default: from the extension of the output file, else table]

@@ -68,14 +68,28 @@ pub fn doctor(args: &DoctorArgs) -> Result<Exit, CliError> {
         }
         show_auto(&findings, &order)?;
     }
-    let has_git = findings
-        .iter()
-        .any(|finding| finding.program == "git" && finding.path.is_some());
-    Ok(if has_git {
-        Exit::Success
-    } else {
-        Exit::Infrastructure
-    })
+    let Some(step) = next_step(&findings, &order) else {
+        return Ok(Exit::Success);
+    };
+    ui::note(&format!("next: {step}"));
+    Ok(Exit::Infrastructure)
+}
+
+/// The one step before anything can run; `None` if git and an agent are ready. An agent whose login
+/// cannot be checked counts as ready.
+fn next_step(findings: &[ProgramStatus], order: &[String]) -> Option<String> {
+    let of = |name: &str| findings.iter().find(|finding| finding.name == name);
+    let hint = |finding: &ProgramStatus| finding.hint.clone().unwrap_or_default();
+    if let Some(git) = of("git").filter(|git| git.path.is_none()) {
+        return Some(hint(git));
+    }
+    let agents = || auto_order(order).into_iter().filter_map(|it| of(it.name()));
+    let is_ready = |it: &ProgramStatus| it.path.is_some() && it.authenticated != Some(false);
+    if agents().any(is_ready) {
+        return None;
+    }
+    let installed = agents().find(|it| it.path.is_some());
+    installed.or_else(|| agents().next()).map(hint)
 }
 
 async fn examine(host: &Host) -> Vec<ProgramStatus> {
@@ -227,4 +241,65 @@ fn show(finding: &ProgramStatus) -> std::io::Result<()> {
         ui::print(&format!("{:<16}hint: {hint}\n", ""))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(name: &'static str, path: bool, authenticated: Option<bool>) -> ProgramStatus {
+        ProgramStatus {
+            name,
+            program: name,
+            path: path.then(|| format!("/bin/{name}")),
+            version: None,
+            authenticated,
+            hint: Some(format!("set up {name}")),
+            auto: None,
+            containers: None,
+        }
+    }
+
+    #[test]
+    fn next_step_is_the_first_that_is_missing() {
+        let order = ["claude-code".to_owned(), "codex".to_owned()];
+        let git = || status("git", true, None);
+        let table = [
+            (
+                [
+                    status("git", false, None),
+                    status("claude-code", true, Some(true)),
+                    status("codex", false, None),
+                ],
+                Some("set up git"),
+            ),
+            (
+                [
+                    git(),
+                    status("claude-code", false, None),
+                    status("codex", false, None),
+                ],
+                Some("set up claude-code"),
+            ),
+            (
+                [
+                    git(),
+                    status("claude-code", false, None),
+                    status("codex", true, Some(false)),
+                ],
+                Some("set up codex"),
+            ),
+            (
+                [
+                    git(),
+                    status("claude-code", false, None),
+                    status("codex", true, None),
+                ],
+                None,
+            ),
+        ];
+        for (findings, expect) in table {
+            assert_eq!(next_step(&findings, &order).as_deref(), expect);
+        }
+    }
 }

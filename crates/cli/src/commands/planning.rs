@@ -7,7 +7,10 @@ use camino::Utf8PathBuf;
 use proctor_agents::ADAPTERS;
 use proctor_document::ConfigError;
 use proctor_harness::{
-    config::{Execution, Executor, GatewaySettings, KeepWorkspace, LogLevel, Settings, SuiteFile},
+    config::{
+        Execution, Executor, GateSettings, GatewaySettings, KeepWorkspace, LogLevel, Settings,
+        SuiteFile,
+    },
     plan::{
         CaseOptions, Filter, Input, NoMatch, ResolvedSuite, RunPlan, TrialPlan, resolve_suite,
         suite_of_folders,
@@ -42,6 +45,8 @@ pub struct PlannedRun {
     pub parallel: usize,
     /// How much the settings show of the progress.
     pub log_level: Option<LogLevel>,
+    /// The rules of the suite.
+    pub gate: Option<GateSettings>,
     /// Notes about settings that have no effect.
     notes: Vec<String>,
     /// The errors of tasks that are not in the plan because they cannot be run.
@@ -207,6 +212,7 @@ fn plan_suite(
             .unwrap_or_else(|| super::runs_dir(&host, settings)),
         parallel: options.parallel.map_or(suite.parallel, usize::from),
         execution: suite.execution,
+        gate: suite.gate,
         plan,
         host,
     })
@@ -249,6 +255,7 @@ pub fn cases(
         execution,
         results_dir: super::runs_dir(host, settings),
         parallel: options.parallel.map_or(1, usize::from),
+        gate: None,
         notes: Vec::new(),
         refused: Vec::new(),
     })

@@ -9,7 +9,7 @@ use std::{
 };
 
 use camino::{Utf8Path, Utf8PathBuf};
-use proctor_record::record::{EVENTS_FILE, Event, Tail};
+use proctor_record::record::{EVENTS_FILE, Entry, Event, Tail};
 use tokio::sync::Notify;
 
 use crate::{
@@ -91,12 +91,18 @@ fn in_lines(events: Utf8PathBuf, speed: Option<f64>) -> Result<(), CliError> {
                 std::thread::sleep(Duration::try_from_secs_f64(pause).unwrap_or_default());
                 at = entry.t;
             }
-            if let Some(text) = shown(&entry.event) {
-                let text = text.trim_end().replace('\n', "\n        ");
-                ui::print(&format!("[{}] {text}\n", ui::clock(entry.t)))?;
+            if let Some(line) = line_of(&entry) {
+                ui::print(&line)?;
             }
         }
     }
+}
+
+/// The text of an event with its time.
+pub(super) fn line_of(entry: &Entry) -> Option<String> {
+    let text = shown(&entry.event)?;
+    let text = text.trim_end().replace('\n', "\n        ");
+    Some(format!("[{}] {text}\n", ui::clock(entry.t)))
 }
 
 fn shown(event: &Event) -> Option<String> {

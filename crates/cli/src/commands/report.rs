@@ -103,6 +103,17 @@ pub fn format_of<Format: Copy>(
     }
 }
 
+/// The format of a report file, by its extension.
+pub fn format_of_file(path: &Utf8Path) -> Result<ReportFormat, CliError> {
+    let format = format_of(None, Some(path), &EXTENSIONS)?;
+    Ok(format.unwrap_or(ReportFormat::Table))
+}
+
+/// Writes the report of these trials to a file, in the format of its extension.
+pub fn write_report_file(trials: &Trials, path: &Utf8Path) -> Result<(), CliError> {
+    write_report(trials, Basis::default(), format_of_file(path)?, Some(path))
+}
+
 fn write_report(
     trials: &Trials,
     basis: Basis,

@@ -14,13 +14,13 @@ use proctor_record::record::{Event, TrialStatus};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    experiment,
+    experiment, gate,
     interrupt::Interrupts,
     planning::{self, PlannedRun},
     validate::is_accepted,
 };
 use crate::{
-    args::{ProgressStyle, RunArgs},
+    args::{GatedRunArgs, ProgressStyle, RunArgs},
     error::{CliError, Exit},
     host,
     personality::{self, Personality, Style},
@@ -28,7 +28,12 @@ use crate::{
     ui,
 };
 
-pub fn run(args: &RunArgs) -> Result<Exit, CliError> {
+pub fn run(command: &GatedRunArgs) -> Result<Exit, CliError> {
+    let args = &command.run;
+    if let (false, Some(option)) = (command.gate, command.options.given()) {
+        let message = format!("{option} has no effect without --gate");
+        return Err(CliError::input(message, "add --gate"));
+    }
     let host = host::host()?;
     let settings = super::settings(&host)?;
     let mut paths: Vec<Utf8PathBuf> = args.paths.iter().chain(&args.config).cloned().collect();
@@ -56,6 +61,9 @@ pub fn run(args: &RunArgs) -> Result<Exit, CliError> {
         }
         None => planning::cases(&paths, args, &host, &settings)?,
     };
+    if command.gate || !command.report.is_empty() {
+        return gate::run_gated(&planned, command);
+    }
     experiment::run_planned(&planned, args)
 }
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt::Write, io};
 
 use proctor_harness::run::RunSummary;
-use proctor_record::text::counted;
+use proctor_record::text::{counted, one_line};
 use proctor_record::{
     record::{
         NotPassed, ReasonGroup, Record, ReplayRecord, TrialStatus, TrialSummary, Verdict,
@@ -13,6 +13,7 @@ use proctor_record::{
     },
     usage::{Usage, UsageSource, Usd},
 };
+use proctor_report::Role;
 
 /// The maximum number of differences to a recording shown per trial.
 const SHOWN_DIFFERENCES: usize = 5;
@@ -35,12 +36,13 @@ pub fn report(summary: &RunSummary) -> io::Result<()> {
     if summary.trials.len() + summary.not_run > 1 {
         text.push_str(&totals(summary));
         text.push_str(&exclusions(&summary.trials));
+        text.push_str(&super::next_step(summary));
     }
     super::print(&text)
 }
 
 /// The line below the trials of a run.
-fn totals(summary: &RunSummary) -> String {
+pub(super) fn totals(summary: &RunSummary) -> String {
     let count = |status| of(&summary.trials, status);
     format!(
         "{}: {} passed, {} failed, {} excluded, {} not run · {}\n",
@@ -85,6 +87,7 @@ pub fn suite_report(summary: &RunSummary) -> io::Result<()> {
         }
         text.push_str(&replay(&name, trial.replay.as_ref()));
     }
+    text.push_str(&super::next_step(summary));
     super::print(&text)
 }
 
@@ -134,6 +137,11 @@ fn failures(trials: &[TrialSummary], is_shown: fn(&TrialSummary) -> bool) -> Str
     text
 }
 
+/// Whether the agent of a trial is a contestant.
+pub(super) fn is_contender(trial: &TrialSummary) -> bool {
+    Role::named(&trial.agent, &trial.agent_type) == Role::Contender
+}
+
 fn of(trials: &[TrialSummary], status: TrialStatus) -> usize {
     trials.iter().filter(|trial| trial.status == status).count()
 }
@@ -161,7 +169,7 @@ fn row(trials: &[TrialSummary]) -> [String; 8] {
 }
 
 /// One trial.
-fn one(record: &Record, path: &str) -> String {
+pub(super) fn one(record: &Record, path: &str) -> String {
     let mut text = String::new();
     let mut row = |name: &str, value: &str| {
         let _ = writeln!(text, "  {name:<11} {value}");
@@ -205,15 +213,16 @@ fn one(record: &Record, path: &str) -> String {
                     .code
                     .as_deref()
                     .map_or(String::new(), |code| format!("{code}: ")),
-                error.message
+                super::tame(&error.message)
             ),
         );
     }
     for note in &record.notes {
-        row("note", note);
+        row("note", &super::tame(note));
     }
     row("record", path);
-    format!("{} {}\n{text}", badge(record.status), record.task.name)
+    let task = super::tame(&record.task.name);
+    format!("{} {task}\n{text}", badge(record.status))
 }
 
 /// The score. If the agent did not complete, adds the score that its work would have.
@@ -232,7 +241,8 @@ fn agent(record: &Record) -> String {
         record.agent.version.as_deref(),
         record.agent.model.as_deref(),
     ];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+    let parts: Vec<&str> = parts.into_iter().flatten().collect();
+    super::tame(&parts.join(" · "))
 }
 
 fn outcome(record: &Record) -> String {
@@ -279,11 +289,7 @@ fn usage(usage: &Usage) -> String {
 }
 
 fn message(verdict: &Verdict) -> String {
-    verdict
-        .message
-        .chars()
-        .filter(|c| !c.is_control())
-        .collect()
+    one_line(&super::tame(&verdict.message))
 }
 
 fn mark(status: VerdictStatus) -> &'static str {
@@ -295,7 +301,7 @@ fn mark(status: VerdictStatus) -> &'static str {
     }
 }
 
-fn badge(status: TrialStatus) -> &'static str {
+pub(super) fn badge(status: TrialStatus) -> &'static str {
     match status {
         TrialStatus::Passed => "\x1b[1;32mPASSED\x1b[0m",
         TrialStatus::Failed => "\x1b[1;31mFAILED\x1b[0m",

@@ -32,7 +32,7 @@ fn an_installed_cli_is_found() {
 fn missing_cli_is_reported_with_install_hint() {
     let context = context();
     let output = context.proctor(["doctor"]).run();
-    output.assert_code(0);
+    output.assert_code(3);
     assert!(output.stdout.contains("not installed"), "{output}");
     let output = run(&context, &claude_case());
     output.assert_code(3);

@@ -9,7 +9,10 @@ use serde_json::{Value, json};
 
 use crate::{
     suites::{suite, two_agents},
-    support::{claude_case, command_case, context, print, proctor_run, shown, with, write_case},
+    support::{
+        claude_case, command_case, context, install_claude, print, proctor_run, shown, with,
+        write_case,
+    },
 };
 
 /// The output of `run`, `status`, the table and the Markdown for a suite, with the exit code of `run`.
@@ -356,6 +359,8 @@ fn without_reader(context: &TestContext, args: &[&str]) -> Output {
 #[test]
 fn closed_pipe_is_not_an_error() {
     let context = context();
+    // `doctor` needs an agent.
+    install_claude(&context, &[]);
     let path = suite(&context, &two_agents(&context), &json!({}));
     context.proctor(["run", path.as_str()]).run();
     let latest = context.root().join(".proctor/latest");

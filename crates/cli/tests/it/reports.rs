@@ -32,6 +32,7 @@ fn record(made: &Made) -> Value {
     let verdicts = made.score.map(|score| {
         json!([{
             "evaluator": "tests", "status": status, "score": score, "message": made.says,
+            "artifacts": [{"type": "log", "path": "output.log", "description": "output"}],
             "metrics": {"output": made.says}, "duration_ms": 5, "timestamp": "2026-11-01T00:00:00Z",
         }])
     });
@@ -64,6 +65,8 @@ pub(crate) fn make_run(context: &TestContext, name: &str, trials: &[Made]) -> Ut
         fs_err::create_dir_all(&artifacts).unwrap();
         let write = |name: &str, text: String| fs_err::write(artifacts.join(name), text).unwrap();
         write("record.json", record(made).to_string());
+        write("prompt.md", format!("Fix it.\n{}", made.says));
+        write("output.log", format!("assertion failed\n{}", made.says));
         let events = [
             json!({"t": 0, "event": "phase", "phase": "running"}),
             json!({"t": 1500, "event": "said", "text": made.says}),
@@ -540,8 +543,9 @@ fn shown(page: &str) -> Vec<String> {
         .split("</tbody>")
         .next()
         .unwrap();
-    let links = body.split("<a href=\"#\">").skip(1);
+    let links = body.split("<a href=\"#").skip(1);
     links
+        .map(|rest| rest.split_once("\">").unwrap().1)
         .map(|rest| rest.split("</a>").next().unwrap().to_owned())
         .collect()
 }
@@ -607,6 +611,8 @@ fn the_page_works_in_a_real_browser_chromium() {
     let trial = open(&context, browser, &url("trial=2"));
     for part in [
         "<h3>Verdicts</h3>",
+        "<h3>Prompt</h3><pre class=\"prompt\">Fix it.\n&lt;/script&gt;",
+        "<summary>output</summary><pre>assertion failed\n&lt;/script&gt;",
         "<h3>Session</h3>",
         "<pre>Bash make test</pre>",
         "<div class=\"add\">",

@@ -42,8 +42,10 @@ fn help_lists_commands() {
       suggest-testcase  Start an agent that suggests a test case for finished work
       config            Show and change the project settings (`.youbencharc`)
       status            Show the progress and results of a run
+      show              Show a trial: verdicts, failing tests with their output, prompt and diff
       report            Summarize runs: scores with confidence intervals, per agent and per task
       compare           Compare two runs, agents or baselines, and fail on significant regressions
+      gate              Apply rules to a run, such as `passed >= 80%`: pass, fail or undecided
       baseline          Save the results of a run to compare later runs with
       watch             Watch a run from another terminal, during or after it
       view              Show runs in the browser: progress, sessions, changes, search
@@ -236,6 +238,32 @@ fn help_of_run() {
 
           --dry-run
               Print the trials in order, and run nothing
+
+    Gate and reports:
+          --gate
+              Apply the rules of the suite to the run; they decide the exit code
+
+          --report <FILE>
+              Write a report in the format of the extension: .xml (JUnit), .md, .html, .json, .csv or
+              .txt; repeatable
+
+          --rule <RULE>
+              Rule instead of those of the suite: 'passed >= 80%', 'every task: pass^3'; repeatable
+
+          --baseline <NAME>
+              Saved baseline or run to compare with [default: the suite's]
+
+          --undecided <HOW>
+              Count undecided rules as passed or failed [default: exit with 4]
+
+              Possible values:
+              - pass: As if they held
+              - fail: As if they were broken
+
+          --baselines <DIR>
+              Directory of saved baselines
+
+              [default: baselines]
     ");
 }
 
@@ -378,27 +406,52 @@ fn init_writes_a_valid_test_case() {
     context.proctor(["init", "--force"]).run().assert_code(0);
 }
 
+/// The first line names the schema for editors, relative to the file.
+#[test]
+fn init_writes_the_schema_for_editors_and_a_workflow() {
+    let context = context();
+    let output = context.proctor(["init", "cases/one.yaml", "--ci"]).run();
+    output.assert_code(0);
+    let case = fs_err::read_to_string(context.root().join("cases/one.yaml")).unwrap();
+    let first = "# yaml-language-server: $schema=../.proctor/schema.json\n";
+    assert!(case.starts_with(first), "{case}");
+    let schema = fs_err::read(context.root().join(".proctor/schema.json")).unwrap();
+    let schema: Value = serde_json::from_slice(&schema).unwrap();
+    let published = context.proctor(["schema"]).run().stdout;
+    assert_eq!(schema, serde_json::from_str::<Value>(&published).unwrap());
+    let workflow = context.root().join(".github/workflows/proctor.yml");
+    let workflow = fs_err::read_to_string(workflow).unwrap();
+    assert!(workflow.starts_with("name: proctor\n"), "{workflow}");
+    let output = context.proctor(["init", "two.yaml", "--ci"]).run();
+    output.assert_code(2);
+    assert!(!context.root().join("two.yaml").exists(), "{output}");
+}
+
 #[test]
 fn doctor_shows_installed_agents_and_hints() {
     let context = context();
-    let doctor = || {
+    let doctor = |code| {
         let output = context.proctor(["doctor"]).run();
-        let text = shown(&context, &output.assert_code(0).stdout);
+        let text = shown(&context, &output.assert_code(code).stdout);
         let (git, rest) = text.split_once('\n').unwrap();
         assert!(git.starts_with("git             installed"), "{git}");
         assert!(git.ends_with("/git"), "{git}");
         let (claude, others) = rest.split_once("\naider ").unwrap();
         assert!(others.contains("pip install aider-chat"), "{others}");
-        format!("[GIT]\n{claude}")
+        (format!("[GIT]\n{claude}"), output.stderr)
     };
-    assert_snapshot!(doctor(), @"
+    let (missing, next) = doctor(3);
+    assert_snapshot!(next, @"next: install it with: npm install -g @anthropic-ai/claude-code");
+    assert_snapshot!(missing, @"
     [GIT]
     claude-code     not installed
                     hint: install it with: npm install -g @anthropic-ai/claude-code
     ");
     install_claude(&context, &[]);
-    assert!(doctor().contains(VERSION));
-    assert_snapshot!(doctor(), @"
+    let (ready, next) = doctor(0);
+    assert!(ready.contains(VERSION));
+    assert_eq!(next, "");
+    assert_snapshot!(ready, @"
     [GIT]
     claude-code     ready          2.1.197     [ROOT]/bin/claude
     ");

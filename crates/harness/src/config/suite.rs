@@ -15,6 +15,7 @@ use super::{
     execution::{self, Execution},
     executor::{self, Executor},
     experiment::ExperimentSettings,
+    gate::{GateChoice, GateSettings},
     interpolate::{Unset, UnsetByAgent, Variables},
     keep_workspace::KeepWorkspace,
     remarks::Remarks,
@@ -63,6 +64,9 @@ pub struct Suite {
     pub(super) parallel: Option<usize>,
     /// The comparison of the agents with one of them.
     pub(super) experiment: Option<ExperimentSettings>,
+    /// The rules that a run must keep: a list, or a map.
+    #[schemars(with = "Option<GateChoice>")]
+    pub(super) gate: Option<Node>,
     /// The location of results.
     pub(super) results: Option<ResultsSection>,
     /// Which workspaces of finished trials are kept. Default: those that the diff cannot restore
@@ -145,6 +149,7 @@ pub struct SuiteConfig {
     pub(crate) trials: u32,
     pub(crate) parallel: usize,
     pub(crate) experiment: Option<ExperimentSettings>,
+    pub(crate) gate: Option<GateSettings>,
     /// The results directory; `None` for that of the project.
     pub(crate) results_dir: Option<Utf8PathBuf>,
     pub(crate) execution: Execution,
@@ -200,6 +205,18 @@ impl SuiteFile {
     pub fn document(&self) -> Result<Map<String, serde_json::Value>, ConfigError> {
         let read = self.root.read();
         read.map_err(|fault| self.source.error(vec![fault]))
+    }
+
+    /// The rules of the suite, without reading the rest.
+    pub fn gate(&self) -> Result<Option<GateSettings>, ConfigError> {
+        let mut faults = Vec::new();
+        let node = self.root.get("gate");
+        let gate = node.and_then(|node| GateSettings::read(node, &mut faults));
+        if faults.is_empty() {
+            Ok(gate)
+        } else {
+            Err(self.source.error(faults))
+        }
     }
 
     pub(crate) fn read_config(
@@ -289,6 +306,8 @@ fn read_config(
     if let (Some(experiment), Some(node)) = (&suite.experiment, root.get("experiment")) {
         experiment.check(node, &mut faults);
     }
+    let gate = suite.gate.as_ref();
+    let gate = gate.and_then(|node| GateSettings::read(node, &mut faults));
     let tasks = read_tasks(&root, suite.tasks, &mut faults);
     let keep_workspace = suite.keep_workspace.or(settings.keep_workspace);
     execution.keep_workspace = keep_workspace.unwrap_or(KeepWorkspace::Needed);
@@ -305,6 +324,7 @@ fn read_config(
         trials: suite.trials.unwrap_or(1),
         parallel: suite.parallel.unwrap_or(1),
         experiment: suite.experiment,
+        gate,
         results_dir: dir.map(|dir| named::absolute(&folder.join(dir))),
         execution,
         env,

@@ -8,8 +8,8 @@ use proctor_document::{ConfigError, Fault, Span};
 use super::entries::{LoadedTasks, RefusedTask, find_tasks, load_tasks};
 use crate::{
     config::{
-        Execution, ExperimentSettings, Remarks, Settings, Source, SuiteAgent, SuiteConfig,
-        SuiteFile, check_unique, config_of_folders,
+        Execution, ExperimentSettings, GateSettings, Remarks, Settings, Source, SuiteAgent,
+        SuiteConfig, SuiteFile, check_unique, config_of_folders,
     },
     task::{Task, repo_task::Surroundings},
 };
@@ -31,6 +31,8 @@ pub struct ResolvedSuite {
     pub parallel: usize,
     /// The comparison of the agents with one of them.
     pub experiment: Option<ExperimentSettings>,
+    /// The rules that a run must keep.
+    pub gate: Option<GateSettings>,
     /// The results directory; `None` for that of the project.
     pub results_dir: Option<Utf8PathBuf>,
     /// Where and how trials execute.
@@ -182,6 +184,7 @@ fn resolve(
         trials: config.trials,
         parallel: config.parallel,
         experiment: config.experiment,
+        gate: config.gate,
         results_dir: config.results_dir,
         execution: config.execution,
         env: config.env,

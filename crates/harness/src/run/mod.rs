@@ -23,13 +23,13 @@ mod summary;
 pub(crate) use self::{
     error::list_changes,
     resources::{Gateways, ResourceSpec, Resources, TrialScope, cache_of},
-    runner::{SNAPSHOT_FILE, plan_file, trial_key},
+    runner::{plan_file, trial_key},
 };
 pub use self::{
     error::{RunError, SlurmError},
     jobs::{Gathered, Jobs, JobsFuture, OnEnd, RunJobs},
     preflight::Preflight,
-    runner::{OnChange, RunListener, Runner},
+    runner::{OnChange, RunListener, Runner, SNAPSHOT_FILE},
     status::{RunStatus, status},
     summary::{FailedStart, RunSummary},
 };

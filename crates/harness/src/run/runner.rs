@@ -43,7 +43,7 @@ pub type RunListener<'a> = dyn Fn(usize, &Event) + Send + Sync + 'a;
 const IGNORE_FILE: &str = ".gitignore";
 
 /// The suite file at the start of the run.
-pub(crate) const SNAPSHOT_FILE: &str = "suite.yaml";
+pub const SNAPSHOT_FILE: &str = "suite.yaml";
 
 /// The link to the newest run.
 const LATEST: &str = "latest";

@@ -5,7 +5,7 @@ use proctor_record::record::{
     TrialStatus, TrialSummary,
     delivery::{DeliverySummary, sum_delivery},
 };
-use proctor_report::calibration::TaskSummary;
+use proctor_report::{Role, calibration::TaskSummary};
 use proctor_sandbox::LostEngine;
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ pub struct RunSummary {
     pub run_id: String,
     /// Its folder.
     pub run_dir: Utf8PathBuf,
-    /// The worst status of its trials.
+    /// The worst status of the contestants' trials.
     pub status: TrialStatus,
     /// The number of trials that were not started.
     #[serde(skip_serializing_if = "is_zero")]
@@ -114,9 +114,17 @@ pub(super) fn in_order(trials: &mut [TrialSummary]) {
     trials.sort_by_cached_key(key);
 }
 
-/// The overall status: the worst of the trials.
+/// The overall status: the worst of the contestants. Floor and ceiling agents count only in a run
+/// without contestants: a null agent is meant to fail.
 fn overall(trials: &[TrialSummary], is_cancelled: bool) -> TrialStatus {
-    let any = |status| trials.iter().any(|trial| trial.status == status);
+    let is_contender =
+        |trial: &TrialSummary| Role::named(&trial.agent, &trial.agent_type) == Role::Contender;
+    let has_contenders = trials.iter().any(is_contender);
+    let is_counted = |trial: &&TrialSummary| !has_contenders || is_contender(trial);
+    let any = |status| {
+        let mut counted = trials.iter().filter(is_counted);
+        counted.any(|trial| trial.status == status)
+    };
     if is_cancelled || any(TrialStatus::Interrupted) {
         TrialStatus::Interrupted
     } else if any(TrialStatus::Failed) {

@@ -7,7 +7,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use proctor_agents as agents;
 use proctor_gateway::ModelContext;
 use proctor_record::{
-    record::{COLLECTED_DIR, EVENTS_FILE, Record, Tail},
+    record::{COLLECTED_DIR, EVENTS_FILE, PROMPT_FILE, Record, Tail},
     transcript::{self, AgentContext, Format, Recording, SessionInfo},
 };
 use serde_json::Value;
@@ -15,8 +15,6 @@ use thiserror::Error;
 
 use crate::model_access::CALLS_FILE;
 
-/// The agent's prompt, in the trial's artifacts.
-pub const PROMPT_FILE: &str = "prompt.md";
 /// The system prompt and tools of the agent's first call, in the trial's artifacts.
 pub const CONTEXT_FILE: &str = "model-context.json";
 

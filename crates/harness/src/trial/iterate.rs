@@ -12,7 +12,10 @@ use fs_err as fs;
 use proctor_record::{
     fs::dir,
     outcome::Outcome,
-    record::{self, CheckRecord, Event, IterationReason, IterationRecord, RetryOn, StoreError},
+    record::{
+        self, CheckRecord, Event, IterationReason, IterationRecord, PROMPT_FILE, RetryOn,
+        StoreError,
+    },
 };
 use proctor_sandbox::shell::{self, ShellCommand};
 
@@ -23,11 +26,7 @@ use super::{
 use crate::{
     config::CheckLoop,
     model_access::CALLS_FILE,
-    trial::{
-        export::{CONTEXT_FILE, PROMPT_FILE},
-        metrics_file,
-        provider_limits::pause,
-    },
+    trial::{export::CONTEXT_FILE, metrics_file, provider_limits::pause},
 };
 
 /// The directory of earlier iterations, below the artifacts.

@@ -7,7 +7,7 @@ use fs_err as fs;
 use proctor_agents::agent::{Agent, Launch, LaunchContext, PromptSource, read_workspace_prompt};
 use proctor_record::{
     fs::{beneath::UntrustedDir, hex},
-    record,
+    record::{self, PROMPT_FILE},
     secrets::Secrets,
 };
 use proctor_sandbox::Network;
@@ -22,7 +22,7 @@ use super::{
 use crate::{
     evaluate,
     model_access::{self, TrialModels},
-    trial::{export::PROMPT_FILE, socket::Socket},
+    trial::socket::Socket,
 };
 
 /// The maximum size of a sub-agent definition.

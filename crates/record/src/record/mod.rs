@@ -8,6 +8,7 @@ mod dir_handle;
 mod event;
 mod event_log;
 mod event_text;
+mod evidence;
 pub mod follow;
 mod gateway;
 mod holders;
@@ -30,13 +31,15 @@ mod verdict;
 
 use self::run_dir::json;
 pub use self::run_dir::{
-    COLLECTED_DIR, INSTALL_PATCH_FILE, LOG_FILE, META_FILE, PATCH_FILE, PROJECT_DIR, RECORD_FILE,
-    RESULTS_FILE, RUN_DIRS, RunDir, StoreError, run_folder, trial_path, write_json, write_part,
+    COLLECTED_DIR, INSTALL_PATCH_FILE, LOG_FILE, META_FILE, PATCH_FILE, PROJECT_DIR, PROMPT_FILE,
+    RECORD_FILE, RESULTS_FILE, RUN_DIRS, RunDir, StoreError, run_folder, trial_path, write_json,
+    write_part,
 };
 pub use dir_handle::DirHandle;
 pub use event::{EVENTS_FILE, Ended, Entry, Event, LONGEST_TEXT, Listener, Passage, Phase};
 pub use event_log::{EventLog, EventWriter};
 pub use event_text::first_line;
+pub use evidence::{FailedTest, VerdictEvidence};
 pub use gateway::MOST_DIFFERENCES;
 pub use gateway::{GatewayPlace, GatewayRecord, ReplayRecord, SideCall};
 pub use holders::{CLUSTER_DIR, has_living, silent};

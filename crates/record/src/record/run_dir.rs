@@ -32,6 +32,9 @@ pub const INSTALL_PATCH_FILE: &str = "install.patch";
 /// Files of an agent that its session read at the end, below its raw output.
 pub const COLLECTED_DIR: &str = "collected";
 
+/// The agent's prompt, as it was sent.
+pub const PROMPT_FILE: &str = "prompt.md";
+
 /// The agent's change.
 pub const PATCH_FILE: &str = "git-diff.patch";
 

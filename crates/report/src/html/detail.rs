@@ -11,8 +11,8 @@ use fs_err as fs;
 use proctor_record::{
     fs::{beneath::UntrustedDir, hex},
     record::{
-        EVENTS_FILE, Entry, Event, LOG_FILE, PATCH_FILE, Record, SandboxRecord, Verdict,
-        delivery::DeliveryRecord,
+        EVENTS_FILE, Entry, Event, FailedTest, LOG_FILE, PATCH_FILE, PROMPT_FILE, Record,
+        SandboxRecord, Verdict, VerdictEvidence, VerdictStatus, delivery::DeliveryRecord,
     },
     text::{counted, is_direction},
     transcript::{Message, ToolCall},
@@ -27,8 +27,8 @@ const CALLS_FILE: &str = "calls.ndjson";
 const PAGE_BYTES: usize = 24 << 20;
 /// The maximum size of logs that are read for the arguments and results of tools.
 const LARGEST_LOG: u64 = 8 << 20;
-/// The prompt of the agent.
-const PROMPT_FILE: &str = "prompt.md";
+/// The maximum number of failed tests of a verdict.
+const MOST_TESTS: usize = 10;
 /// The files of a trial that are listed at most.
 const MOST_FILES: usize = 1000;
 
@@ -85,11 +85,13 @@ pub(super) struct Detail {
 #[derive(Serialize)]
 struct VerdictDetail {
     evaluator: String,
-    status: proctor_record::record::VerdictStatus,
+    status: VerdictStatus,
     message: String,
-    /// The end of the command's output, which has the failures of most runners.
-    output: String,
     evidence: String,
+    /// The tests that did not pass.
+    failed_tests: Vec<FailedTest>,
+    /// The end of the command's output, unless the verdict is passed.
+    output: String,
     ms: u64,
 }
 
@@ -124,15 +126,16 @@ pub(super) fn read(folder: &Utf8Path, bounds: DetailLimits) -> Detail {
         return detail;
     };
     detail.facts = facts(&record);
-    let below = UntrustedDir::new(artifacts.to_owned());
-    let prompt = Ends::read(&artifacts.join(PROMPT_FILE), bounds.text);
-    detail.prompt = plain(&String::from_utf8_lossy(&prompt.bytes));
+    let prompt = fs::read(artifacts.join(PROMPT_FILE)).unwrap_or_default();
+    detail.prompt = bounds.cut(&String::from_utf8_lossy(&prompt));
     detail.delivery = record.delivery.iter().map(delivery_line).collect();
-    let verdicts = record.verdicts.iter();
-    let verdicts = verdicts.map(|it| shown_verdict(it, &below, bounds));
-    detail.verdicts = verdicts.collect();
+    detail.verdicts = record
+        .verdicts
+        .iter()
+        .map(|it| shown_verdict(it, artifacts, bounds))
+        .collect();
     if bounds.lists_files {
-        detail.files = below.files(&[]);
+        detail.files = UntrustedDir::new(artifacts.to_owned()).files(&[]);
         detail.files.truncate(MOST_FILES);
     }
     let errors = record.errors.iter().map(|error| error.message.as_str());
@@ -205,10 +208,17 @@ fn delivery_line(part: &DeliveryRecord) -> String {
     format!("{kind} {}{digest} {state}{used}", part.name)
 }
 
-fn shown_verdict(verdict: &Verdict, below: &UntrustedDir, bounds: DetailLimits) -> VerdictDetail {
-    let logs = verdict.artifacts.iter().filter(|it| it.kind == "log");
-    let outputs = logs.filter_map(|it| end_of(below, &it.path, bounds.text).ok());
-    let outputs: Vec<String> = outputs.filter(|it| !it.trim().is_empty()).collect();
+fn shown_verdict(verdict: &Verdict, artifacts: &Utf8Path, bounds: DetailLimits) -> VerdictDetail {
+    let shown = if verdict.status == VerdictStatus::Passed {
+        VerdictEvidence::default()
+    } else {
+        VerdictEvidence::read(verdict, artifacts, bounds.text as u64)
+    };
+    let failed = shown.failed_tests.into_iter().take(MOST_TESTS);
+    let failed = failed.map(|test| FailedTest {
+        name: bounds.cut(&test.name),
+        message: test.message.map(|text| bounds.cut(&text)),
+    });
     let evidence = if verdict.metrics.is_empty() {
         String::new()
     } else {
@@ -218,26 +228,11 @@ fn shown_verdict(verdict: &Verdict, below: &UntrustedDir, bounds: DetailLimits) 
         evaluator: verdict.evaluator.clone(),
         status: verdict.status,
         message: bounds.cut(&verdict.message),
-        output: outputs.join("\n"),
         evidence: bounds.cut(&evidence),
+        failed_tests: failed.collect(),
+        output: bounds.cut(&shown.output),
         ms: verdict.duration_ms,
     }
-}
-
-/// The last bytes of a file of the trial, from the start of a line.
-fn end_of(below: &UntrustedDir, path: &str, most: usize) -> std::io::Result<String> {
-    let mut file = below.open(path.as_ref())?;
-    let length = file.metadata()?.len();
-    let skipped = length.saturating_sub(most as u64);
-    file.seek(SeekFrom::Start(skipped))?;
-    let mut bytes = Vec::new();
-    file.take(most as u64).read_to_end(&mut bytes)?;
-    let text = String::from_utf8_lossy(&bytes);
-    if skipped == 0 {
-        return Ok(plain(&text));
-    }
-    let (_, text) = text.split_once('\n').unwrap_or(("", &text));
-    Ok(format!("({skipped} bytes before)\n{}", plain(text)))
 }
 
 /// A tool's arguments and result.

@@ -118,7 +118,7 @@ function drawTrials() {
   const rows = found.slice((page - 1) * PAGE, page * PAGE).map((number) => {
     const row = data.rows[number];
     const many = data.runs.length > 1 ? " · " + data.runs[row[RUN]] : "";
-    return h("tr", null, h("td", { class: "name" }, data.agents[row[AGENT]]), h("td", null, h("a", { href: "#", onclick: (event) => { event.preventDefault(); go({ trial: String(number) }); } }, data.tasks[row[TASK]])),
+    return h("tr", null, h("td", { class: "name" }, data.agents[row[AGENT]]), h("td", null, h("a", { href: "#" + new URLSearchParams({ ...state, trial: String(number) }), onclick: (event) => { event.preventDefault(); go({ trial: String(number) }); } }, data.tasks[row[TASK]])),
       h("td", null, row[TRIAL] + many), h("td", { class: tone(row[STATUS]) }, row[STATUS]), h("td", null, row[OUTCOME]), h("td", null, row[SCORE] === null ? "–" : row[SCORE].toFixed(3)),
       h("td", null, dollars(row[COST])), h("td", null, seconds(row[MS])), h("td", null, count(row[TOKENS])), h("td", null, count(row[CACHED])), h("td", { class: "text soft" }, row[MESSAGE]));
   });
@@ -142,7 +142,6 @@ function drawControls() {
 }
 
 // --- One trial, or two side by side. A server has the data of the trials; otherwise the page has it.
-const details = new Map();
 let drawn = null;
 async function detailOf(number) {
   const stored = byId("t" + number);
@@ -190,8 +189,8 @@ function body(number, detail) {
       ...Object.entries(detail.facts || {}).map(([name, value]) => fact(name, value)), fact("folder", data.runs[row[RUN]] + "/" + row[FOLDER])),
   ];
   list(parts, "Verdicts", detail.verdicts, verdict);
+  if (detail.prompt) parts.push(h("h3", null, "Prompt"), h("pre", { class: "prompt" }, detail.prompt));
   list(parts, "Errors and notes", detail.remarks, (text) => h("li", null, h("span"), h("span"), h("pre", null, text)));
-  if (detail.prompt) parts.push(h("h3", null, "Prompt"), h("pre", { class: "quote" }, detail.prompt));
   list(parts, "Files, skills and servers of the variant", detail.delivery, (text) => h("li", null, h("span"), h("span"), h("pre", null, text)));
   list(parts, "Session", detail.timeline, moment);
   list(parts, "Calls to models", detail.calls, (call) => h("li", null, h("span", { class: "soft" }, seconds(call.ms)), h("span", { class: call.is_fault ? "bad" : "good" }, call.status), h("pre", null, call.text)));
@@ -208,8 +207,8 @@ function list(parts, title, entries, draw) {
 }
 function verdict(it) {
   return h("li", null, h("span", { class: "soft" }, seconds(it.ms)), h("span", { class: tone(it.status) }, it.status),
-    h("div", null, h("pre", null, it.evaluator + ": " + it.message),
-      it.output ? h("details", it.status === "passed" ? null : { open: "" }, h("summary", null, "output"), h("pre", null, it.output)) : null, it.evidence ? h("details", null, h("summary", null, "evidence"), h("pre", null, it.evidence)) : null));
+    h("div", null, h("pre", null, it.evaluator + ": " + it.message), ...it.failed_tests.map((test) => h("pre", { class: "bad" }, "✗ " + test.name + (test.message ? "\n" + test.message : ""))),
+      it.output ? h("details", { open: "" }, h("summary", null, "output"), h("pre", null, it.output)) : null, it.evidence ? h("details", null, h("summary", null, "evidence"), h("pre", null, it.evidence)) : null));
 }
 function moment([t, kind, text, more]) {
   const fault = kind === "tool failed" ? "bad" : "soft";

@@ -32,8 +32,16 @@ impl Role {
     /// The role. The null agent and the oracle are not contestants, whether they are built in or an
     /// adapter script with that name.
     pub(crate) fn of(agent: &AgentRow) -> Role {
-        let is =
-            |word: &str| agent.own_name() == word || agent.kinds.iter().all(|kind| kind == word);
+        let kind = |word: &str| agent.kinds.iter().all(|kind| kind == word);
+        Role::of_words(|word| agent.own_name() == word || kind(word))
+    }
+
+    /// The role of an agent with this name and type.
+    pub fn named(name: &str, kind: &str) -> Role {
+        Role::of_words(|word| name == word || kind == word)
+    }
+
+    fn of_words(is: impl Fn(&str) -> bool) -> Role {
         if is("null") {
             Role::Floor
         } else if is("oracle") {

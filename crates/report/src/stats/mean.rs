@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::{
     interval::{Interval, Level},
+    power::{Needed, fewest_more},
     sample::{Scores, TaskCluster, Unit},
 };
 
@@ -40,6 +41,19 @@ pub fn mean(scores: &Scores, level: Level) -> Option<Mean> {
         tasks: scores.tasks(),
         unit: scores.unit(),
     })
+}
+
+impl Mean {
+    /// The number of further units until the interval excludes a limit, if mean and spread stay the
+    /// same. One unit needs a second one.
+    pub fn more_to_exclude(&self, units: usize, limit: f64, level: Level) -> Needed {
+        let error = self.standard_error.unwrap_or(0.0);
+        let spread = error * (units as f64).sqrt();
+        let distance = (self.mean - limit).abs();
+        fewest_more(units, |units| {
+            units >= 2 && level.t(units - 1) * spread / (units as f64).sqrt() < distance
+        })
+    }
 }
 
 /// The mean over all values of all clusters.

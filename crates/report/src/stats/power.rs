@@ -78,12 +78,21 @@ fn more_tasks(spread: &Spread, level: Level) -> Needed {
         spread.difference.abs() >= errors_apart(tasks, level) * error
             && signs::smallest(tasks) <= level.alpha()
     };
-    if suffices(spread.tasks) && spread.difference != 0.0 {
+    if spread.difference == 0.0 {
+        return Needed::OutOfReach;
+    }
+    fewest_more(spread.tasks, suffices)
+}
+
+/// The number of further units until a sample suffices. `suffices` must stay true once it is, and
+/// `now` is at least 1.
+pub fn fewest_more(now: usize, suffices: impl Fn(usize) -> bool) -> Needed {
+    if suffices(now) {
         return Needed::Enough;
     }
-    // Power grows with tasks: double until it suffices, then bisect.
-    let (mut short, mut enough) = (spread.tasks, spread.tasks * 2);
-    while !suffices(enough) || spread.difference == 0.0 {
+    // Double until it suffices, then bisect.
+    let (mut short, mut enough) = (now, now * 2);
+    while !suffices(enough) {
         if enough as f64 > MOST {
             return Needed::OutOfReach;
         }
@@ -97,7 +106,7 @@ fn more_tasks(spread: &Spread, level: Level) -> Needed {
             short = middle;
         }
     }
-    Needed::More((enough - spread.tasks) as u64)
+    Needed::More((enough - now) as u64)
 }
 
 fn more_trials(spread: &Spread, level: Level) -> Option<Needed> {

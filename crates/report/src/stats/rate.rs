@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::{
     interval::{Interval, Level},
     mean::{self, Mean, mean},
+    power::{Needed, fewest_more},
     sample::{PassCount, Passes, Scores, Unit},
 };
 
@@ -56,6 +57,30 @@ pub fn pass_rate(passes: &Passes, level: Level) -> Option<PassRate> {
         tasks: scores.tasks(),
         unit: scores.unit(),
     })
+}
+
+/// The number of further units, tasks or trials, until the interval of the pass rate excludes a
+/// limit, if the rate stays the same. `None` without a trial.
+pub fn more_to_exclude(passes: &Passes, limit: f64, level: Level) -> Option<Needed> {
+    let scores = passes.scores();
+    let units = scores.clusters().len();
+    let rate = mean::pooled(&scores.clusters())?;
+    let is_independent = units == scores.trials();
+    let per_unit = effective_trials(&scores, rate) / units as f64;
+    Some(fewest_more(units, |units| {
+        let interval = match (is_independent, units) {
+            (_, 0 | 1) => return false,
+            (true, _) => score_interval(rate, units as f64, level.z()),
+            (false, _) => score_interval(rate, per_unit * units as f64, level.t(units - 1)),
+        };
+        !interval.contains(limit)
+    }))
+}
+
+/// The Wilson interval of a mean of values between 0 and 1 that did not vary, which cannot vary
+/// more than passes and failures with the same mean. `None` for fewer than two units.
+pub fn share_interval(mean: f64, units: usize, level: Level) -> Option<Interval> {
+    (units >= 2).then(|| score_interval(mean, units as f64, level.t(units - 1)))
 }
 
 /// The effective number of independent values of these clusters, at most all. If all are equal,

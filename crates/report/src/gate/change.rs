@@ -1,88 +1,21 @@
-//! Rules such as `score<-0.05` or `cost>+20%`, which fail a build if an agent got worse. A rule
-//! fails only if the change is significant; with too few trials it is undecided.
+//! Decides about limits of changes against a baseline. A rule fails only if the change is
+//! significant; with too few trials it is undecided.
 
 use proctor_record::text::counted;
 use serde::Serialize;
 
-use super::{
+use super::rule::{ChangeRule, Limit};
+use crate::{
     compare::{Change, Metric, Versus},
-    figures::{dollars, millis},
+    figures::{self, dollars, millis},
+    stats::{Level, Needed, fewest_more, holm},
 };
-use crate::stats::{Level, holm};
 
-/// A rule that a change may break.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Rule {
-    /// The text of the rule.
-    pub text: String,
-    /// The metric.
-    pub metric: Metric,
-    /// The maximum change, with its sign.
-    pub limit: Limit,
-}
+/// The fewest tasks that can give a significant result.
+const FEWEST_TASKS: usize = 6;
 
-/// The maximum change of a metric.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Limit {
-    /// In its own unit: dollars, seconds, tokens, or a fraction of 1.
-    Absolute(f64),
-    /// Relative to the baseline.
-    Relative(f64),
-}
-
-/// A rule is invalid.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("invalid rule `{text}`: {why}")]
-pub struct RuleError {
-    /// The text of the rule.
-    pub text: String,
-    /// The error.
-    pub why: &'static str,
-}
-
-impl std::str::FromStr for Rule {
-    type Err = RuleError;
-
-    fn from_str(text: &str) -> Result<Rule, RuleError> {
-        let fails = |why| RuleError {
-            text: text.to_owned(),
-            why,
-        };
-        let place = text.find(['<', '>']);
-        let place = place.ok_or_else(|| fails("expected < or >, such as score<-0.05"))?;
-        let name = text[..place].trim();
-        let metric = Metric::ALL.into_iter().find(|it| it.as_str() == name);
-        let metric = metric
-            .ok_or_else(|| fails("the metric must be score, passed, cost, time or tokens"))?;
-        let number = text[place + 1..].trim();
-        let (number, is_share) = match number.strip_suffix('%') {
-            Some(number) => (number.trim_end(), true),
-            None => (number, false),
-        };
-        let value: Option<f64> = number.parse().ok().filter(|it: &f64| it.is_finite());
-        let value = value.ok_or_else(|| fails("expected a number or a percentage after < or >"))?;
-        let is_fall = text[place..].starts_with('<');
-        // `score<0.1` would require an improvement, which does not protect against a loss.
-        let is_sound = if is_fall { value <= 0.0 } else { value >= 0.0 };
-        if !is_sound || number.starts_with('+') && is_fall {
-            return Err(fails("< requires a negative number, > a positive one"));
-        }
-        let value = if is_fall { -value.abs() } else { value };
-        Ok(Rule {
-            text: text.to_owned(),
-            metric,
-            limit: if is_share {
-                Limit::Relative(value / 100.0)
-            } else {
-                Limit::Absolute(value)
-            },
-        })
-    }
-}
-
-impl Rule {
-    fn is_fall(&self) -> bool {
+impl ChangeRule {
+    pub(super) fn is_fall(&self) -> bool {
         let (Limit::Absolute(limit) | Limit::Relative(limit)) = self.limit;
         limit.is_sign_negative()
     }
@@ -128,7 +61,7 @@ pub struct Ruled {
 
 /// Applies rules to comparisons. Significance is corrected over all of them (Holm): many rules and
 /// many agents raise no more false alarms than one.
-pub fn gate(rules: &[Rule], comparisons: &[Versus], level: Level) -> Vec<Ruled> {
+pub fn gate(rules: &[ChangeRule], comparisons: &[Versus], level: Level) -> Vec<Ruled> {
     let mut cases: Vec<Case> = Vec::new();
     for versus in comparisons {
         for rule in rules {
@@ -154,7 +87,7 @@ pub fn gate(rules: &[Rule], comparisons: &[Versus], level: Level) -> Vec<Ruled> 
 }
 
 struct Case<'a> {
-    rule: &'a Rule,
+    rule: &'a ChangeRule,
     versus: &'a Versus,
     change: Option<&'a Change>,
 }
@@ -218,6 +151,7 @@ fn sentence(change: &Change, limit: f64, p_value: f64, ruling: Ruling) -> String
         unit(change.difference),
         counted(change.tasks, "task")
     );
+    let limit_value = limit;
     let limit = unit(limit);
     match ruling {
         Ruling::Broken => format!("{seen}, beyond {limit}"),
@@ -231,52 +165,36 @@ fn sentence(change: &Change, limit: f64, p_value: f64, ruling: Ruling) -> String
                     unit(it.abs()).trim_start_matches('+')
                 )
             });
-            format!("{seen}: too few trials to decide whether it is beyond {limit}{found}")
+            let needed = figures::would_decide(tasks_to_decide(change, limit_value), "task");
+            format!(
+                "{seen}: too few trials to decide whether it is beyond {limit}{found}; {needed}"
+            )
         }
     }
 }
 
+/// The number of further tasks until the interval is on one side of 0 or of the limit, if change and
+/// spread stay the same.
+fn tasks_to_decide(change: &Change, limit: f64) -> Needed {
+    let is_beyond = (change.difference - limit) * limit.signum() > 0.0;
+    let target = if is_beyond { 0.0 } else { limit };
+    let distance = (change.difference - target).abs();
+    let half = change.interval.map_or(0.0, |it| it.width() / 2.0);
+    fewest_more(change.tasks.max(1), |tasks| {
+        let shrunk = half * (change.tasks as f64 / tasks as f64).sqrt();
+        tasks >= FEWEST_TASKS && shrunk < distance
+    })
+}
+
 /// A change of a metric, with its sign.
-pub(super) fn signed(metric: Metric, value: f64) -> String {
+pub(crate) fn signed(metric: Metric, value: f64) -> String {
     let sign = if value < 0.0 { "−" } else { "+" };
     let size = value.abs();
     let text = match metric {
         Metric::Score | Metric::Passed => format!("{size:.3}"),
         Metric::Cost => dollars(size),
         Metric::Time => millis(size * 1000.0),
-        Metric::Tokens => super::figures::count(size),
+        Metric::Tokens => figures::count(size),
     };
     format!("{sign}{text}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rules_are_parsed_and_useless_ones_refused() {
-        let rule: Rule = "cost>+20%".parse().unwrap();
-        assert_eq!(
-            (rule.metric, rule.limit),
-            (Metric::Cost, Limit::Relative(0.2))
-        );
-        let rule: Rule = "score < -0.05".parse().unwrap();
-        assert_eq!(
-            (rule.metric, rule.limit),
-            (Metric::Score, Limit::Absolute(-0.05))
-        );
-        let rule: Rule = "score<0".parse().unwrap();
-        assert!(rule.is_fall());
-        for text in [
-            "score",
-            "price>1",
-            "score<0.1",
-            "cost>-1",
-            "cost>x",
-            "score<NaN",
-            "cost<+0",
-        ] {
-            assert!(text.parse::<Rule>().is_err(), "{text}");
-        }
-    }
 }
