@@ -246,6 +246,9 @@ impl<'de> Deserialize<'de> for Number {
             fn visit_f64<E: de::Error>(self, number: f64) -> Result<f64, E> {
                 Ok(number)
             }
+            fn visit_bool<E: de::Error>(self, is_one: bool) -> Result<f64, E> {
+                Ok(f64::from(u8::from(is_one)))
+            }
         }
         deserializer.deserialize_any(AnyNumber).map(Number)
     }
@@ -292,6 +295,13 @@ impl<'de> Deserialize<'de> for User {
             }
             fn visit_u64<E: de::Error>(self, number: u64) -> Result<String, E> {
                 Ok(number.to_string())
+            }
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<String, E> {
+                if number.fract() == 0.0 {
+                    Ok(format!("{number:.0}"))
+                } else {
+                    Err(E::invalid_value(de::Unexpected::Float(number), &self))
+                }
             }
         }
         deserializer.deserialize_any(NameOrNumber).map(User)
