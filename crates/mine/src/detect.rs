@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use camino::Utf8Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -99,9 +100,10 @@ impl RepositoryFiles<'_> {
         if self.is_local { text } else { "" }
     }
 
-    fn has_ruby_tests(&self, folder: &str) -> bool {
-        let is_test = |name: &String| name.starts_with(folder) && name.ends_with(".rb");
-        self.names.iter().any(is_test)
+    /// Whether a folder has files with this extension.
+    fn has_below(&self, folder: &str, extension: &str) -> bool {
+        let mut paths = self.names.iter().map(Utf8Path::new);
+        paths.any(|path| path.starts_with(folder) && path.extension() == Some(extension))
     }
 }
 
@@ -147,9 +149,8 @@ fn node(files: &RepositoryFiles<'_>) -> Option<TestCommand> {
 }
 
 fn python(files: &RepositoryFiles<'_>) -> Option<TestCommand> {
-    let is_package = |name: &String| name.starts_with("src/") && name.ends_with(".py");
     // An installed copy of the package, such as an editable one, is not the code to test.
-    let path = if files.names.iter().any(is_package) {
+    let path = if files.has_below("src", "py") {
         "PYTHONPATH=\"$PWD/src\" "
     } else {
         ""
@@ -191,9 +192,9 @@ fn merged(line: &str, folder: &str) -> String {
 }
 
 fn ruby(files: &RepositoryFiles<'_>) -> Option<TestCommand> {
-    let line = if files.has_ruby_tests("spec/") {
+    let line = if files.has_below("spec", "rb") {
         RSPEC
-    } else if files.has_ruby_tests("test/") {
+    } else if files.has_below("test", "rb") {
         MINITEST
     } else {
         return None;

@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn log_is_read_with_its_files() {
-        let text = "\u{1}c1\u{2}p1 p2\u{2}t1\u{2}2025-01-01T00:00:00Z\u{2}Fix it\n\nBody\n\u{2}\0\n:100644 100644 b1 b2 M\0src/a b.py\0:000000 100755 0 b3 A\0x.bin\03\t1\tsrc/a b.py\0-\t-\tx.bin\0\0\u{1}c0\u{2}\u{2}t0\u{2}d\u{2}first\n\u{2}\0";
+        let text = "\u{1}c1\u{2}p1 p2\u{2}t1\u{2}2025-01-01T00:00:00Z\u{2}Fix it\n\nBody\n\u{2}\0\n:100644 100644 b1 b2 M\0src/a b.py\0:000000 100755 0 b3 A\0x.bin\x003\t1\tsrc/a b.py\0-\t-\tx.bin\0\0\u{1}c0\u{2}\u{2}t0\u{2}d\u{2}first\n\u{2}\0";
         let units = read_log(text);
         assert_eq!(units.len(), 2);
         assert_eq!(units[0].parent.as_deref(), Some("p1"));

@@ -22,7 +22,7 @@ pub use self::{
     detect::TestCommand,
     error::MineError,
     ledger::{Entry, LEDGER_FILE, Ledger, MinedTask, Skipped, Status},
-    miner::Miner,
+    miner::{Miner, MiningEvent},
     output::SUITE_FILE,
     plan::{MinerOptions, Plan, Selection},
     prompt::PromptTier,

@@ -46,10 +46,17 @@ pub struct Miner<'a> {
     pub settings: &'a Settings,
     /// Stops mining.
     pub cancel: &'a CancellationToken,
-    /// Called before the first result.
-    pub on_start: &'a dyn Fn(&Plan),
-    /// Called with each result.
-    pub on_entry: &'a dyn Fn(&Entry),
+    /// Called with the plan and with each result.
+    pub on_event: &'a dyn Fn(MiningEvent<'_>),
+}
+
+/// The progress of mining.
+#[derive(Clone, Copy, Debug)]
+pub enum MiningEvent<'a> {
+    /// The candidates are known.
+    Planned(&'a Plan),
+    /// A candidate has a result.
+    Examined(&'a Entry),
 }
 
 /// The places and settings of one examination.
@@ -107,9 +114,9 @@ impl Miner<'_> {
             tasks: &tasks,
             repo,
         };
-        (self.on_start)(&plan);
+        (self.on_event)(MiningEvent::Planned(&plan));
         for entry in plan.rejected {
-            (self.on_entry)(&entry);
+            (self.on_event)(MiningEvent::Examined(&entry));
             ledger.add(entry);
         }
         output::save(&ledger, out)?;
@@ -133,7 +140,7 @@ impl Miner<'_> {
             entry.test_runs = runs_now - runs;
             ledger.test_runs += runs_now - runs;
             ledger.test_ms += millis_now - millis;
-            (self.on_entry)(&entry);
+            (self.on_event)(MiningEvent::Examined(&entry));
             ledger.add(entry);
             output::save(&ledger, out)?;
             if let Some(reason) = ledger.without_reports() {

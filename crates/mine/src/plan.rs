@@ -181,7 +181,7 @@ impl Planner<'_> {
                 self.plan_one(&mut plan, unit, store, revision).await?;
             }
             Selection::WorkingTree => {
-                let unit = store.working_tree(repo).await?;
+                let unit = store.working_tree(repo, &self.options.out).await?;
                 self.plan_one(&mut plan, unit, store, "the working tree")
                     .await?;
             }

@@ -192,8 +192,13 @@ impl TreeStore {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// The uncommitted changes of a repository as a commit. Its index and objects are not touched.
-    pub(crate) async fn working_tree(&self, repo: &Repository) -> Result<Unit, MineError> {
+    /// The uncommitted changes of a repository as a commit, without the output directory `out`. Its
+    /// index and objects are not touched.
+    pub(crate) async fn working_tree(
+        &self,
+        repo: &Repository,
+        out: &Utf8Path,
+    ) -> Result<Unit, MineError> {
         let folder = tempfile::tempdir_in(&self.path)?;
         let index = folder.path().join("index");
         let git = self
@@ -201,7 +206,11 @@ impl TreeStore {
             .with_files(&repo.path)
             .with_env(&[("GIT_INDEX_FILE", &index.to_string_lossy())]);
         git.run(["read-tree", &repo.head]).await?;
-        git.run(["add", "--all"]).await?;
+        let out = out.canonicalize_utf8().unwrap_or_else(|_| out.to_owned());
+        let out = out.strip_prefix(&repo.path);
+        let except = out.map(|out| format!(":(exclude,top,literal){out}")).ok();
+        let add = ["add", "--all", "--", "."].into_iter();
+        git.run(add.chain(except.as_deref())).await?;
         let tree = git.line(["write-tree"]).await?;
         let diff = [
             "diff-tree",

@@ -1,12 +1,13 @@
 //! `proctor task mine` and `proctor task refresh`: tasks from the history of a repository.
 
-use std::time::Duration;
+use std::{fmt::Write, time::Duration};
 
 use camino::Utf8Path;
 use proctor_mine::{
-    Entry, LEDGER_FILE, Ledger, MineError, Miner, MinerOptions, Plan, PromptTier, SUITE_FILE,
-    Selection, Skipped, Status, TestCommand,
+    Entry, LEDGER_FILE, Ledger, MineError, Miner, MinerOptions, MiningEvent, Plan, PromptTier,
+    SUITE_FILE, Selection, Skipped, Status, TestCommand,
 };
+use proctor_report::millis;
 use proctor_sandbox::{SandboxKind, host::Host};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -114,7 +115,7 @@ fn selection(args: &SelectionArgs) -> Selection {
 fn with_miner<T>(
     options: &MinerOptions,
     host: &Host,
-    (on_start, on_entry): (&dyn Fn(&Plan), &dyn Fn(&Entry)),
+    on_event: &dyn Fn(MiningEvent<'_>),
     work: impl AsyncFnOnce(&Miner<'_>) -> Result<T, MineError>,
 ) -> Result<T, CliError> {
     let settings = super::settings(host)?;
@@ -125,8 +126,7 @@ fn with_miner<T>(
         host,
         settings: &settings,
         cancel: &cancel,
-        on_start,
-        on_entry,
+        on_event,
     };
     until_done(work(&miner), &progress, &cancel)
 }
@@ -138,20 +138,16 @@ fn run(
     json: bool,
     suite: Option<&Utf8Path>,
 ) -> Result<Exit, CliError> {
-    let show = |entry: &Entry| {
+    let show = |event: MiningEvent<'_>| {
         if !json {
             // A closed standard output does not stop mining.
-            let _ = ui::print(&shown(entry));
+            let _ = ui::print(&match event {
+                MiningEvent::Planned(plan) => format!("{}{}\n", command(plan), cost(plan)),
+                MiningEvent::Examined(entry) => shown(entry),
+            });
         }
     };
-    let start = |plan: &Plan| {
-        if !json {
-            let _ = ui::print(&started(plan));
-        }
-    };
-    let mined = with_miner(options, host, (&start, &show), async |miner| {
-        miner.mine().await
-    });
+    let mined = with_miner(options, host, &show, async |miner| miner.mine().await);
     let ledger = match mined {
         Err(CliError::Mine(MineError::Interrupted)) => return Ok(Exit::Interrupted),
         other => other?,
@@ -176,7 +172,7 @@ fn run(
 }
 
 fn dry_run(options: &MinerOptions, host: &Host, json: bool) -> Result<Exit, CliError> {
-    let measured = with_miner(options, host, (&|_| {}, &|_| {}), async |miner| {
+    let measured = with_miner(options, host, &|_| {}, async |miner| {
         let plan = miner.plan().await?;
         let run = miner.measure(&plan).await?;
         Ok((plan, run))
@@ -208,20 +204,22 @@ fn dry_run(options: &MinerOptions, host: &Host, json: bool) -> Result<Exit, CliE
 fn planned(plan: &Plan, run: Duration, estimate: Duration) -> String {
     let mut text = command(plan);
     for (commit, subject) in &plan.candidates {
-        text.push_str(&format!("candidate  {}  {subject}\n", short(commit)));
+        let _ = writeln!(text, "candidate  {}  {subject}", short(commit));
     }
     text.extend(plan.rejected.iter().map(shown));
     text.push_str(&skipped(plan.skipped));
-    text.push_str(&format!(
-        "{} and {estimate:.0?} (one run takes {run:.1?}); nothing was written\n",
+    let _ = writeln!(
+        text,
+        "{} and {} (one run takes {}); nothing was written",
         cost(plan),
-    ));
+        time(estimate),
+        time(run),
+    );
     text
 }
 
-/// The first lines of mining.
-fn started(plan: &Plan) -> String {
-    format!("{}{}\n", command(plan), cost(plan))
+fn time(duration: Duration) -> String {
+    millis(duration.as_secs_f64() * 1000.0)
 }
 
 /// The test command; a script of several lines is shortened.
@@ -303,7 +301,7 @@ fn summary(ledger: &Ledger, out: &Utf8Path, suite: Option<&Utf8Path>) -> String 
         ),
     };
     format!(
-        "{}{} accepted, {} rejected, {} not examined; {} in {:.0?}\n{next}\n",
+        "{}{} accepted, {} rejected, {} not examined; {} in {}\n{next}\n",
         skipped(ledger.skipped),
         count(Status::Accepted),
         count(Status::Rejected),
@@ -312,6 +310,6 @@ fn summary(ledger: &Ledger, out: &Utf8Path, suite: Option<&Utf8Path>) -> String 
             usize::try_from(ledger.test_runs).unwrap_or(usize::MAX),
             "test run"
         ),
-        Duration::from_millis(ledger.test_ms),
+        time(Duration::from_millis(ledger.test_ms)),
     )
 }

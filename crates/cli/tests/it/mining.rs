@@ -1,5 +1,7 @@
 //! `proctor task mine`: tasks from the history of a repository, judged out of the agent's reach.
 
+use std::fmt::Write;
+
 use camino::Utf8PathBuf;
 use proctor_testkit::{Output, TestContext};
 use serde_json::Value;
@@ -95,9 +97,8 @@ fn assert_sound(context: &TestContext) {
     );
 }
 
-#[test]
-fn every_candidate_is_accepted_or_has_a_reject_code() {
-    let context = shell_project();
+/// Commits a change for every reject code, except for slow tests.
+fn commit_every_kind(context: &TestContext) {
     let repo = context.repo();
     let commit = |message: &str, files: &[(&str, &str)]| repo.commit(message, files);
     let removed = |path: &str| {
@@ -153,12 +154,17 @@ fn every_candidate_is_accepted_or_has_a_reject_code() {
             ("tests/a.sh", "true\n"),
         ],
     );
-    let long: String = (0..401).map(|line| format!("# {line}\n")).collect();
+    let long = "# A line.\n".repeat(401);
     commit("Long", &[("long.sh", &long), ("tests/b.sh", "true\n")]);
     let nested = |body: &str| format!("impl X {{\n    #[cfg(test)]\n    fn t() {{ {body} }}\n}}\n");
     commit("Rust", &[("src/x.rs", &nested("1"))]);
     commit("Mixed", &[("src/x.rs", &nested("2"))]);
+}
 
+#[test]
+fn every_candidate_is_accepted_or_has_a_reject_code() {
+    let context = shell_project();
+    commit_every_kind(&context);
     let output = mine_shell(&context, &[]);
     output.assert_code(0);
     let ledger = ledger(&context);
@@ -331,6 +337,28 @@ fn uncommitted_changes_become_a_task_and_stay_uncommitted() {
 }
 
 #[test]
+fn output_directory_is_not_a_part_of_the_uncommitted_changes() {
+    let context = shell_project();
+    let folder = context.repo().path().to_owned();
+    for (path, text) in [
+        ("lib.sh", SUB),
+        ("tests/sub.sh", TEST_SUB),
+        ("mined/more.sh", "# more\n"),
+    ] {
+        let path = folder.join(path);
+        fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+        fs_err::write(path, text).unwrap();
+    }
+    let inside = folder.join("mined");
+    let all = ["task", "mine", folder.as_str(), "--out", inside.as_str()];
+    let own = ["--from-working-tree", "--test-cmd", "sh run.sh", "--json"];
+    let output = context.proctor(all.into_iter().chain(own)).run();
+    output.assert_code(0);
+    let ledger = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(only_task(&ledger)["source_files"], 1, "{output}");
+}
+
+#[test]
 fn thousand_candidates_are_planned_with_an_estimate() {
     let context = shell_project();
     let mut stream = String::new();
@@ -341,15 +369,16 @@ fn thousand_candidates_are_planned_with_an_estimate() {
         ];
         stream.push_str("commit refs/heads/main\ncommitter F <f@example.com> 1704067200 +0000\n");
         let message = format!("Change {number}");
-        stream.push_str(&format!("data {}\n{message}\n", message.len()));
+        let _ = write!(stream, "data {}\n{message}\n", message.len());
         if number == 0 {
             stream.push_str("from refs/heads/main^0\n");
         }
         for (path, text) in files {
-            stream.push_str(&format!(
+            let _ = write!(
+                stream,
                 "M 100644 inline {path}\ndata {}\n{text}\n",
                 text.len()
-            ));
+            );
         }
     }
     context
