@@ -148,7 +148,7 @@ fn agents_work_on_a_repo_in_a_container_of_their_own() {
         shell("writer", script),
     ]);
     let suite = rig.suite(&agents, &json!({}));
-    rig.run(&suite, &[]).assert_code(1);
+    rig.run(&suite, &[]).assert_code(0);
     let id = rig.docker(&["image", "inspect", "--format", "{{.Id}}", DEBIAN]);
     for (agent, status) in [
         ("floor", "failed"),

@@ -17,7 +17,7 @@ use crate::support::{
 /// How late the end of an agent may be on a machine that is busy; the promise is one second.
 const LATE: Duration = Duration::from_secs(3);
 /// More than Proctor needs in a debug build, far less than what agents print here.
-const SMALL: u64 = 56 << 20;
+const SMALL: u64 = 64 << 20;
 
 /// Lets an agent do this before it hangs, and checks that its limit ends all of it in time.
 #[track_caller]

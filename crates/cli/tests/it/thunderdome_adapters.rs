@@ -149,7 +149,8 @@ fn the_example_runs() {
     let check = ["task", "check", suite.as_str(), "--times", "1"];
     context.proctor(check).run().assert_code(0);
     let output = context.proctor(["run", suite.as_str(), "--json"]).run();
-    output.assert_code(1);
+    // The null adapter is the floor, which does not decide the exit code.
+    output.assert_code(0);
     let summary: Value = serde_json::from_str(&output.stdout).unwrap();
     let passed: Vec<(&Value, &Value)> = summary["trials"]
         .as_array()

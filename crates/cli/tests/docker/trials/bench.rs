@@ -180,8 +180,8 @@ fn claude_code_and_aider_are_compared_through_their_adapter_scripts() {
     let program = program.env("ANTHROPIC_API_KEY", "sk-ant-canary-99887766");
     let output = program.deadline(Duration::from_mins(15)).run();
     rig.assert_tidy();
-    // The null agent fails.
-    output.assert_code(1);
+    // The null agent fails, which does not decide.
+    output.assert_code(0);
     for (agent, status, calls) in [
         ("null", "failed", 0),
         ("claude-code", "passed", 2),

@@ -14,14 +14,18 @@ fn with(mut agent: Value, key: &str, value: Value) -> Value {
 fn an_agent_is_started_again_in_its_container_until_the_check_succeeds() {
     let Some(rig) = Rig::new() else { return };
     harbor::task(&rig, "separate");
-    // HOME is fresh each time, the workspace is not.
-    let work = "test ! -e $HOME/seen || exit 7; touch $HOME/seen; echo x >> work.txt; echo hello > greeting.txt";
+    let work = "echo x >> work.txt; echo hello > greeting.txt";
+    // HOME is fresh each time, the workspace is not. A task with an image has the home of its image.
+    let at_home = format!("test ! -e $HOME/seen || exit 7; touch $HOME/seen; {work}");
     let check = json!({"iterations": 4, "check": "echo $(wc -l < work.txt) lines; test $(wc -l < work.txt) = 3"});
-    let agents = json!([with(shell("looper", work), "loop", check)]);
-    for tasks in [
-        json!([{"testcase": "cases/testcase.yaml"}]),
-        json!([{"folder": "tasks/greet"}]),
+    for (work, tasks) in [
+        (
+            at_home.as_str(),
+            json!([{"testcase": "cases/testcase.yaml"}]),
+        ),
+        (work, json!([{"folder": "tasks/greet"}])),
     ] {
+        let agents = json!([with(shell("looper", work), "loop", check.clone())]);
         let path = rig.suite(&agents, &json!({"tasks": tasks}));
         rig.run(&path, &[]).assert_code(0);
         let record = rig.record("looper");

@@ -119,7 +119,7 @@ fn rescore_in_containers_uses_recorded_image_and_installation() {
         {"name": "floor", "type": "null"},
     ]);
     let path = rig.suite(&agents, &json!({"tasks": [task]}));
-    rig.run(&path, &[]).assert_code(1);
+    rig.run(&path, &[]).assert_code(0);
     let first = rig.record("writer");
     assert_eq!(first["status"], "passed", "{first:#}");
     assert_eq!(first["diff"]["files_changed"], 1, "{first:#}");
