@@ -1,4 +1,4 @@
-//! Arguments of `view`.
+//! Arguments of `view` and `watch`.
 
 use std::net::IpAddr;
 
@@ -22,4 +22,15 @@ pub struct ViewArgs {
         hide_default_value = true
     )]
     pub port: u16,
+}
+
+/// `proctor watch`.
+#[derive(Debug, Parser)]
+pub struct WatchArgs {
+    /// Directory or id of a run [default: the latest run of the project]
+    #[arg(value_name = "RUN")]
+    pub run: Option<Utf8PathBuf>,
+    /// Print lines instead of the live view
+    #[arg(long)]
+    pub no_tui: bool,
 }

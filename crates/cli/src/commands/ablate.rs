@@ -56,7 +56,7 @@ pub fn ablate(args: &AblateArgs) -> Result<Exit, CliError> {
     });
     let variants = variants.collect::<Result<Vec<_>, CliError>>()?;
     let file = base.with_variants(variants, subject.key())?;
-    let planned = planning::variants(file, &args.run, &host, &settings)?;
+    let planned = planning::suite(file, &[], &args.run, (&host, &settings))?;
     let outline = outline(args, &subject, &design, (&names, &planned));
     let summary = match run::run_with_outline(&planned, &args.run, &outline, &|_| None)? {
         ControlFlow::Continue(summary) => summary,

@@ -75,15 +75,15 @@ impl PlannedRun {
     }
 }
 
-/// Plan a suite.
+/// Plans a suite. `agents` are the names of the agents that take part; none stands for all.
 pub fn suite(
     file: SuiteFile,
+    agents: &[String],
     args: &RunArgs,
-    host: &Host,
-    settings: &Settings,
+    (host, settings): (&Host, &Settings),
 ) -> Result<PlannedRun, CliError> {
     let suite = resolve_suite(file, &host.env, settings).map_err(CliError::Config)?;
-    plan_suite(suite, &args.options.agent, args, (host, settings))
+    plan_suite(suite, agents, args, (host, settings))
 }
 
 /// Plans the experiment of a suite. `agents` are the names of the agents that take part; none stands
@@ -118,17 +118,6 @@ fn enough_trials(tasks: usize) -> u32 {
     (FEWEST_TRIALS..MOST_TRIALS)
         .find(can_decide)
         .unwrap_or(MOST_TRIALS)
-}
-
-/// Plans variants of one agent. They all take part.
-pub fn variants(
-    file: SuiteFile,
-    args: &RunArgs,
-    host: &Host,
-    settings: &Settings,
-) -> Result<PlannedRun, CliError> {
-    let suite = resolve_suite(file, &host.env, settings).map_err(CliError::Config)?;
-    plan_suite(suite, &[], args, (host, settings))
 }
 
 /// Plans variants of one agent, with a number of trials that depends on the number of tasks.

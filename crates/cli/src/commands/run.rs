@@ -50,7 +50,9 @@ pub fn run(command: &GatedRunArgs) -> Result<Exit, CliError> {
         .find_map(|path| Some((path, SuiteFile::open(path)?)));
     let is_dataset = |path: &&Utf8PathBuf| find::is_dataset(&host.cwd.join(path));
     let planned = match suite {
-        Some((_, file)) if paths.len() == 1 => planning::suite(file, args, &host, &settings)?,
+        Some((_, file)) if paths.len() == 1 => {
+            planning::suite(file, &args.options.agent, args, (&host, &settings))?
+        }
         Some((suite, _)) => {
             return Err(CliError::SuiteAmongOthers {
                 suite: suite.clone(),

@@ -26,7 +26,7 @@ const SCRIPT: &str = include_str!("page.js");
 
 /// Where the page takes the data of a trial from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TrialSource {
+enum TrialSource {
     /// From itself.
     Embedded,
     /// From the server of the page, at `trials/NUMBER.json`. The server also sends events and searches sessions.

@@ -243,21 +243,7 @@ mod tests {
     fn excluded_files_are_left_out_by_name_and_path() {
         let dir = tempfile::tempdir().unwrap();
         let root = Utf8Path::from_path(dir.path()).unwrap();
-        for name in [
-            "a.log",
-            "keep",
-            "deep/b.log",
-            "deep/keep",
-            "cache/x",
-            "deep/cache",
-        ] {
-            let path = root.join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, "").unwrap();
-        }
-        leave_out(root, &["*.log".to_owned(), "deep/cache".to_owned()]).unwrap();
-        let is_there = |name: &&str| root.join(name).exists();
-        let left = [
+        let names = [
             "a.log",
             "keep",
             "deep/b.log",
@@ -265,7 +251,14 @@ mod tests {
             "cache/x",
             "deep/cache",
         ];
-        let left: Vec<&str> = left.into_iter().filter(is_there).collect();
+        for name in names {
+            let path = root.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        leave_out(root, &["*.log".to_owned(), "deep/cache".to_owned()]).unwrap();
+        let is_there = |name: &&str| root.join(name).exists();
+        let left: Vec<&str> = names.into_iter().filter(is_there).collect();
         assert_eq!(left, ["keep", "deep/keep", "cache/x"]);
     }
 }
