@@ -602,6 +602,7 @@ fn export_hint(error: &ExportError) -> Option<&'static str> {
 fn baseline_hint(error: &report::BaselineError) -> Option<&'static str> {
     match error {
         report::BaselineError::Exists { .. } => Some("use --force to replace it"),
+        report::BaselineError::Empty { .. } => Some("name a run with finished trials"),
         report::BaselineError::Name { .. } => Some("use letters, digits, `.`, `_` and `-`"),
         report::BaselineError::Unreadable { .. } | report::BaselineError::Store(_) => None,
     }

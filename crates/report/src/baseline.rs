@@ -37,6 +37,12 @@ pub enum BaselineError {
         /// The name.
         name: String,
     },
+    /// No trial could be read.
+    #[error("no trial to save in the baseline {name}")]
+    Empty {
+        /// Its name.
+        name: String,
+    },
     /// The name exists.
     #[error("the baseline {name} already exists")]
     Exists {
@@ -94,6 +100,11 @@ impl Baseline {
         overwrite: Overwrite,
     ) -> Result<Utf8PathBuf, BaselineError> {
         let path = Baseline::path(folder, &self.name)?;
+        // Every later comparison with it would fail.
+        if self.trials.trials.is_empty() {
+            let name = self.name.clone();
+            return Err(BaselineError::Empty { name });
+        }
         if overwrite == Overwrite::Never && path.exists() {
             let name = self.name.clone();
             return Err(BaselineError::Exists { name });

@@ -1,5 +1,6 @@
 //! The trials as JUnit XML: one test suite per agent, one test case per trial. Excluded trials are
-//! errors and interrupted ones are skipped; neither is a failure.
+//! errors and interrupted ones are skipped; neither is a failure. Records that cannot be read are
+//! errors in a test suite of their run.
 
 use std::fmt::Write;
 
@@ -7,34 +8,57 @@ use proctor_record::record::TrialStatus;
 
 use super::{
     markup,
-    trials::{Trial, Trials},
+    trials::{RunRow, Trial, Trials},
 };
 
 /// All trials as JUnit XML.
 pub fn junit(trials: &Trials) -> String {
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let all = &trials.trials;
-    let _ = writeln!(text, "<testsuites name=\"proctor\"{}>", counts(all));
+    let lost = trials.runs.iter().map(|run| run.unreadable.len()).sum();
+    let _ = writeln!(text, "<testsuites name=\"proctor\"{}>", counts(all, lost));
     for own in all.chunk_by(|one, other| one.agent == other.agent) {
         let name = attribute(&trials.agents[own[0].agent].name);
-        let _ = writeln!(text, "  <testsuite name=\"{name}\"{}>", counts(own));
+        let _ = writeln!(text, "  <testsuite name=\"{name}\"{}>", counts(own, 0));
         for trial in own {
             case(&mut text, trials, trial);
         }
         text.push_str("  </testsuite>\n");
     }
+    for run in &trials.runs {
+        unreadable(&mut text, run);
+    }
     text.push_str("</testsuites>\n");
     text
 }
 
-fn counts(trials: &[Trial]) -> String {
+/// The records of a run that could not be read: a failed build must not look like an empty one.
+fn unreadable(text: &mut String, run: &RunRow) {
+    if run.unreadable.is_empty() {
+        return;
+    }
+    let class = attribute(&run.name);
+    let total = counts(&[], run.unreadable.len());
+    let _ = writeln!(text, "  <testsuite name=\"{class}\"{total}>");
+    for record in &run.unreadable {
+        let name = attribute(record);
+        let _ = writeln!(
+            text,
+            "    <testcase name=\"{name}\" classname=\"{class}\" time=\"0.000\">\n      <error message=\"unreadable or misplaced record\" type=\"record\"/>\n    </testcase>"
+        );
+    }
+    text.push_str("  </testsuite>\n");
+}
+
+/// The totals of trials, and of records that could not be read.
+fn counts(trials: &[Trial], unreadable: usize) -> String {
     let of = |status| trials.iter().filter(|trial| trial.status == status).count();
     let ms: u64 = trials.iter().filter_map(|trial| trial.duration_ms).sum();
     format!(
         " tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{}\"",
-        trials.len(),
+        trials.len() + unreadable,
         of(TrialStatus::Failed),
-        of(TrialStatus::Error),
+        of(TrialStatus::Error) + unreadable,
         of(TrialStatus::Interrupted),
         seconds(ms)
     )

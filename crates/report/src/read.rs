@@ -142,6 +142,13 @@ struct RecordData {
 }
 
 impl TrialContent {
+    /// The directory of a test case's only trial is the run itself, which has no name below it.
+    fn unreadable(below: Utf8PathBuf) -> TrialContent {
+        let is_run = below.as_str().is_empty();
+        let below = if is_run { RECORD_FILE.into() } else { below };
+        TrialContent::Unreadable(below.into_string())
+    }
+
     fn look(run: &Utf8Path, plan: &PlanParts, folder: &Utf8Path) -> TrialContent {
         let below = folder.strip_prefix(run).unwrap_or(folder);
         let below = Utf8PathBuf::from(platform::slashed(below.as_str()).into_owned());
@@ -149,11 +156,11 @@ impl TrialContent {
             return TrialContent::look_at_foreign(folder, below);
         };
         let Ok(record) = serde_json::from_slice::<Record>(&bytes) else {
-            return TrialContent::Unreadable(below.into_string());
+            return TrialContent::unreadable(below);
         };
         // The record of another trial must not count here.
         if !record.is_of(folder, plan.run_id.as_deref()) {
-            return TrialContent::Unreadable(below.into_string());
+            return TrialContent::unreadable(below);
         }
         let tamed = |text: Option<&String>| text.map(|text| one_line(text)).into_iter().collect();
         let (agent, task) = (&record.agent, &record.task);
@@ -190,7 +197,7 @@ impl TrialContent {
             return TrialContent::Nothing;
         }
         let Ok(meta) = ForeignMeta::read(folder) else {
-            return TrialContent::Unreadable(below.into_string());
+            return TrialContent::unreadable(below);
         };
         TrialContent::Trial(Box::new(RecordData {
             agent: AgentRow {

@@ -346,6 +346,18 @@ fn junit_report_separates_errors_and_failures() {
 }
 
 #[test]
+fn junit_report_has_records_that_cannot_be_read() {
+    let mut trials = example();
+    let (total, errors) = (trials.trials.len() + 1, 2);
+    trials.runs[0].unreadable = vec!["trials/a/t/trial-1".to_owned()];
+    let text = junit(&trials);
+    let head = text.lines().nth(1).unwrap();
+    assert!(head.contains(&format!("tests=\"{total}\"")), "{head}");
+    assert!(head.contains(&format!("errors=\"{errors}\"")), "{head}");
+    assert!(text.contains("<testcase name=\"trials/a/t/trial-1\""), "{text}");
+}
+
+#[test]
 fn csv_has_empty_cells_for_unknown_figures() {
     let text = csv(&example());
     let lines: Vec<&str> = text.split("\r\n").collect();

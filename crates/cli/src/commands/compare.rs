@@ -11,7 +11,7 @@ use super::{
 use crate::{
     args::{CompareArgs, CompareFormat},
     error::{CliError, Exit},
-    host,
+    host, ui,
 };
 
 /// The formats of output files, by extension.
@@ -37,13 +37,16 @@ pub fn compare(args: &CompareArgs) -> Result<Exit, CliError> {
         None => (find(&args.baseline)?, find(&args.candidate)?),
     };
     let basis = basis(&args.basis);
-    let pairs = report::pair_up(baseline.chosen(), candidate.chosen())?;
+    let notes = notes(&baseline.trials, &candidate.trials);
+    // Records that cannot be read are often the reason why there is nothing to compare.
+    let pairs = report::pair_up(baseline.chosen(), candidate.chosen())
+        .inspect_err(|_| notes.iter().for_each(|note| ui::note(note)))?;
     let comparisons = report::compare_all(&pairs, basis);
     let compared = Compared {
         rules: report::gate(&args.fail_on, &comparisons, basis.level),
         comparisons,
         basis,
-        notes: notes(&baseline.trials, &candidate.trials),
+        notes,
     };
     let output = args.output.as_ref().map(|path| host.cwd.join(path));
     let output = output.as_deref();

@@ -129,6 +129,13 @@ pub(super) fn find_run(named: &Utf8Path, host: &Host) -> Result<Utf8PathBuf, Cli
     run_in(named, &results_places(host, None)?, host)
 }
 
+/// Whether a run is meant by its name or by the last whole parts of it: `run-DAY-TIME-DIGITS` is also
+/// `DAY-TIME-DIGITS` and `DIGITS`. A single letter must not name some run.
+fn is_named(name: &str, wanted: &str) -> bool {
+    let before = name.strip_suffix(wanted);
+    !wanted.is_empty() && before.is_some_and(|before| before.is_empty() || before.ends_with('-'))
+}
+
 /// Finds a run by directory or link, or by id in these directories. `latest` is the newest one.
 pub(super) fn run_in(
     named: &Utf8Path,
@@ -138,10 +145,8 @@ pub(super) fn run_in(
     if let Ok(folder) = record::run_folder(&host.cwd.join(named)) {
         return Ok(folder);
     }
-    let is_meant = |run: &Utf8PathBuf| {
-        let name = run.file_name().unwrap_or_default();
-        !named.as_str().is_empty() && name.ends_with(named.as_str())
-    };
+    let is_meant =
+        |run: &Utf8PathBuf| is_named(run.file_name().unwrap_or_default(), named.as_str());
     let found = match named.as_str() {
         LATEST => newest(places),
         _ => all_runs(places).into_iter().find(is_meant),
@@ -149,4 +154,20 @@ pub(super) fn run_in(
     found.ok_or_else(|| CliError::NoRun {
         run: named.to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn run_is_named_by_whole_parts_of_its_name() {
+        let name = "run-20261118-173753-6c8e09ba";
+        for wanted in [name, "20261118-173753-6c8e09ba", "173753-6c8e09ba", "6c8e09ba"] {
+            assert!(is_named(name, wanted), "{wanted}");
+        }
+        for wanted in ["", "a", "09ba", "-6c8e09ba", "run"] {
+            assert!(!is_named(name, wanted), "{wanted}");
+        }
+    }
 }

@@ -43,7 +43,7 @@ enum Found {
 
 /// A directory of a trial, a run, or a trial of the newest run.
 fn find(args: &ShowArgs, host: &Host) -> Result<Found, CliError> {
-    let run_of = |run: &Utf8Path| Ok(Found::Run(Box::new(status(run)?.summary)));
+    let run_of = |run: &Utf8Path| Ok(Found::Run(Box::new(summary_of(run)?)));
     let Some(text) = &args.name else {
         return run_of(&super::one_run(args.run.as_deref(), host)?);
     };
@@ -59,9 +59,17 @@ fn find(args: &ShowArgs, host: &Host) -> Result<Found, CliError> {
         return run_of(&run);
     }
     let run = super::one_run(args.run.as_deref(), host)?;
-    let summary = status(&run)?.summary;
-    let (folder, name) = choose(&summary, text)?;
+    let (folder, name) = choose(&summary_of(&run)?, text)?;
     Ok(Found::Trial(folder, name))
+}
+
+/// The trials of a run. Records that cannot be read are named.
+fn summary_of(run: &Utf8Path) -> Result<RunSummary, CliError> {
+    let status = status(run)?;
+    for trial in &status.unreadable {
+        ui::note(&format!("cannot read the record of {trial}"));
+    }
+    Ok(status.summary)
 }
 
 fn name_of(record: &Record) -> TrialName {
@@ -83,6 +91,12 @@ fn choose(summary: &RunSummary, text: &str) -> Result<(Utf8PathBuf, String), Cli
             number: trial.trial,
         })
         .collect();
+    if names.is_empty() {
+        return Err(CliError::input(
+            format!("no trial of {} can be shown", summary.run_id),
+            "continue the run with `proctor run … --resume`",
+        ));
+    }
     let found = name::matches(&names, text);
     if let [at] = found.as_slice() {
         let record: &TrialSummary = &summary.trials[*at];

@@ -200,6 +200,40 @@ fn records_that_cannot_be_read_are_named() {
     }
 }
 
+/// The run of a test case is the directory of its only trial.
+#[test]
+fn unreadable_record_of_a_test_case_is_named() {
+    let context = context();
+    run(&context, &command_case("true"));
+    let run = context.run_dirs().remove(0);
+    let save = |name: &str| {
+        context
+            .proctor(["baseline", "save", name, run.as_str()])
+            .run()
+    };
+    save("good").assert_code(0);
+    fs_err::write(run.join("artifacts/record.json"), "{\"version\":").unwrap();
+    let named = "unreadable or misplaced records: record.json.";
+    for output in [
+        save("bad").assert_code(2),
+        context
+            .proctor(["compare", "good", run.as_str()])
+            .run()
+            .assert_code(2),
+        context
+            .proctor(["report", run.as_str()])
+            .run()
+            .assert_code(0),
+    ] {
+        let text = format!("{}{}", output.stdout, output.stderr);
+        assert!(text.contains(named), "{output}");
+    }
+    assert!(!context.root().join("baselines/bad.json").exists());
+    let shown = context.proctor(["show", "x#1", "--run", run.as_str()]).run();
+    let expect = ["cannot read the record of ", "can be shown"];
+    assert!(expect.iter().all(|it| shown.stderr.contains(it)), "{shown}");
+}
+
 #[test]
 fn tokens_are_the_same_figure_in_all_places() {
     let context = context();
