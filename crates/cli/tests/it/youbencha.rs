@@ -505,9 +505,13 @@ fn hooks_get_the_workspace_and_write_json_lines() {
         let lines = fs_err::read_to_string(context.root().join("history.jsonl")).unwrap();
         assert_eq!(lines.lines().count(), runs);
         for line in lines.lines() {
-            youbencha::check_results(&serde_json::from_str(line).unwrap());
+            let entry: Value = serde_json::from_str(line).unwrap();
+            youbencha::check_results(&entry);
+            assert!(entry["exported_at"].is_string(), "{line}");
         }
     }
+    // Nothing else is left beside the file.
+    assert!(!context.root().join("history.jsonl.lock").exists());
     for run in context.run_dirs() {
         assert!(run.join("src-modified/config/auth.json").is_file(), "{run}");
         assert!(run.join("src-modified/config/there").is_file(), "{run}");

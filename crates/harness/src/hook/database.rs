@@ -2,6 +2,7 @@
 //! one JSON object per line, any other file is a JSON list.
 
 use std::{
+    fs::{File, TryLockError},
     io::{Read, Write},
     time::Duration,
 };
@@ -39,19 +40,22 @@ impl DatabaseHook {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let folder = self.output_path.parent().unwrap_or(&self.output_path);
         fs::create_dir_all(folder).map_err(|error| text(&error))?;
-        let lock = open_lock_file(&Utf8PathBuf::from(format!("{}.lock", self.output_path)));
-        let lock = lock.map_err(|error| text(&error))?;
-        // Several trials of a run may write to the same file.
-        while let Err(error) = lock.try_lock() {
-            match error {
-                std::fs::TryLockError::WouldBlock => tokio::time::sleep(PAUSE).await,
-                std::fs::TryLockError::Error(error) => return Err(text(&error)),
-            }
-        }
         let entry = self.entry(results).map_err(|error| text(&error))?;
+        // Several trials of a run may write to the same file.
         if self.output_path.extension() == Some("jsonl") {
-            return self.add_line(&entry).map_err(|error| text(&error));
+            let mut options = File::options();
+            let file = options
+                .create(true)
+                .truncate(false)
+                .read(true)
+                .write(true)
+                .open(&self.output_path);
+            let file = locked(file).await.map_err(|error| text(&error))?;
+            return self.add_line(file, &entry).map_err(|error| text(&error));
         }
+        // This file is replaced as a whole, so that it cannot be the lock.
+        let lock = open_lock_file(&Utf8PathBuf::from(format!("{}.lock", self.output_path)));
+        let _lock = locked(lock).await.map_err(|error| text(&error))?;
         let mut entries = self.entries()?;
         entries.push(entry);
         record::write_json(&self.output_path, &entries).map_err(|error| text(&error))?;
@@ -60,16 +64,10 @@ impl DatabaseHook {
 
     /// Adds a line to a file of JSON Lines. A last line without its end, of a process that was
     /// killed, stays apart from the new one.
-    fn add_line(&self, entry: &Value) -> std::io::Result<usize> {
+    fn add_line(&self, mut file: File, entry: &Value) -> std::io::Result<usize> {
         if !self.append {
-            fs::write(&self.output_path, "")?;
+            file.set_len(0)?;
         }
-        let mut options = fs::OpenOptions::new();
-        let mut file = options
-            .create(true)
-            .read(true)
-            .append(true)
-            .open(&self.output_path)?;
         let mut before = Vec::new();
         file.read_to_end(&mut before)?;
         let mut line = Vec::new();
@@ -94,15 +92,32 @@ impl DatabaseHook {
     }
 
     fn entry(&self, results: Option<&Results>) -> serde_json::Result<Value> {
-        let whole = serde_json::to_value(results)?;
+        let mut whole = serde_json::to_value(results)?;
+        let exported_at = jiff::Timestamp::now().to_string();
         if self.include_full_bundle {
+            if let Value::Object(members) = &mut whole {
+                members.insert("exported_at".to_owned(), exported_at.into());
+            }
             return Ok(whole);
         }
         Ok(json!({
+            "exported_at": exported_at,
             "test_case": whole["test_case"],
             "execution": whole["execution"],
             "agent": whole["agent"],
             "summary": whole["summary"],
         }))
+    }
+}
+
+/// Waits for the lock of a file. It ends when the file is dropped.
+async fn locked(file: std::io::Result<File>) -> std::io::Result<File> {
+    let file = file?;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) => tokio::time::sleep(PAUSE).await,
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
     }
 }
