@@ -21,8 +21,9 @@ impl ConfigError {
     /// The error of a file that could not be read.
     pub fn unreadable(path: &Utf8Path, error: &io::Error) -> ConfigError {
         let fault = match error.kind() {
-            io::ErrorKind::NotFound => Fault::new(Span::default(), "file not found")
-                .with_hint("check the path; `proctor init` writes an example test case"),
+            io::ErrorKind::NotFound => {
+                Fault::new(Span::default(), "file not found").with_hint("check the path")
+            }
             io::ErrorKind::IsADirectory => {
                 Fault::new(Span::default(), "expected a file, found a directory")
                     .with_hint("pass the file in it, such as `testcase.yaml`")

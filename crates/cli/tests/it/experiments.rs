@@ -348,6 +348,11 @@ fn wrong_input_is_explained() {
     let context = context();
     let path = suite(&context, &["one"], AGENT, &json!({}));
     let plain = suite_of_two(&context);
+    let floor = context.root().join("suite/floor.json");
+    let agents = json!([{"type": "null", "name": "x"}, {"type": "null", "name": "y"}]);
+    let tasks = json!([{"testcase": "cases/*.json"}]);
+    let suite = json!({"agents": agents, "tasks": tasks, "experiment": {}});
+    fs_err::write(&floor, suite.to_string()).unwrap();
     let cases: &[(&[&str], &str)] = &[
         (
             &["ab", path.as_str()],
@@ -434,6 +439,10 @@ fn wrong_input_is_explained() {
         ),
         (
             &["experiment", plain.as_str(), "--agent", "x"],
+            "an experiment needs at least two agents to compare",
+        ),
+        (
+            &["experiment", floor.as_str()],
             "an experiment needs at least two agents to compare",
         ),
     ];

@@ -170,7 +170,7 @@ fn validate_finds_input_that_run_would_refuse() {
         ),
         (
             json!({"repo": "../folder", "branch": "main"}),
-            "is not a git repository, so it has no `main`",
+            "is not a git repository, so it has no `main`\nhint: make it a repository",
         ),
         (
             json!({"repo": "../folder", "commit": "abcdef1"}),
@@ -340,6 +340,12 @@ fn fault_of_a_model_script_has_its_position() {
     error: [ROOT]/script.yaml:1:1: expected a map, found a list
      1 | - text: done
        | ^^^^^^^^^^^^
+    ");
+    let missing = ["run", path.as_str(), "--model-script", "nosuch.yaml"];
+    let missing = context.proctor(missing).run();
+    assert_snapshot!(shown(&context, &missing.assert_code(2).stderr), @"
+    error: [ROOT]/nosuch.yaml: file not found
+    hint: check the path
     ");
     assert_snapshot!(refusal("answers:\n  - error: {status: 429}\n  - error: {status: 200}\n"), @"
     error: [ROOT]/script.yaml:3:5: status 200 is not an error status (400 to 599)

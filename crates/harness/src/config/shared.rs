@@ -14,6 +14,17 @@ use super::{
     source::Source,
 };
 
+/// Tells users who have no test case yet how to get one.
+fn with_init_hint(mut error: ConfigError) -> ConfigError {
+    if error.text.is_none() && !error.path.exists() {
+        for fault in &mut error.faults {
+            fault.hint =
+                Some("check the path; `proctor init` writes an example test case".to_owned());
+        }
+    }
+    error
+}
+
 /// Opens a file and reads it.
 pub(super) fn open<T>(
     path: &Utf8Path,
@@ -25,7 +36,7 @@ pub(super) fn open<T>(
         project: &settings.variables,
         env,
     };
-    let (source, root) = Source::read(path, &variables)?;
+    let (source, root) = Source::read(path, &variables).map_err(with_init_hint)?;
     let source = Arc::new(source);
     let folder = named::absolute(path.parent().unwrap_or(Utf8Path::new("")));
     let context = evaluator::EvaluatorContext {

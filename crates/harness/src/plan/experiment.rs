@@ -57,6 +57,12 @@ fn contenders(
         .iter()
         .filter(|agent| is_contender(&agent.spec.kind));
     let mut names: Vec<String> = contenders.map(|agent| agent.name.clone()).collect();
+    // Without any agent there is no list to choose from.
+    if names.len() < 2 {
+        let message = "an experiment needs at least two agents to compare".to_owned();
+        let hint = "add an agent or a variant; `null` and `oracle` only calibrate the tasks";
+        return Err((message, hint.to_owned()));
+    }
     let baseline = match &settings.baseline {
         None => names.first(),
         Some(name) => names.iter().find(|known| *known == name),
@@ -67,10 +73,6 @@ fn contenders(
         return Err((message, format!("agents: {}", names.join(", "))));
     };
     names.retain(|name| *name != baseline);
-    if names.is_empty() {
-        let message = "an experiment needs at least two agents to compare".to_owned();
-        return Err((message, "add an agent or a variant".to_owned()));
-    }
     Ok((baseline, names))
 }
 

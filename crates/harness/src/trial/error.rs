@@ -91,6 +91,10 @@ impl TrialError {
             } => Some(
                 "list branches and tags with `git branch -a` and `git tag` in the repo".to_owned(),
             ),
+            TrialError::Source {
+                problem: SourceError::NotARepository { .. },
+                ..
+            } => Some("make it a repository with `git init`, or leave the revision out".to_owned()),
             TrialError::Launch { problem, .. } => problem.hint.clone(),
             TrialError::Sandbox(error) => error.hint(),
             TrialError::NoImage { .. } => {

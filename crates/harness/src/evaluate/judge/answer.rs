@@ -40,6 +40,11 @@ pub(super) struct Kept {
 pub(super) enum NoAnswer {
     #[error("the judge gave no answer: its output has no JSON object with `criteria`")]
     None,
+    #[error(
+        "the judge answered in youBencha's format (`metrics`), which has no evidence: replace its \
+         definition with `install-agents --force`, or remove the format from it"
+    )]
+    WithoutEvidence,
     #[error("invalid answer of the judge: {0}")]
     Unreadable(String),
     #[error("the judge gave {0} different answers")]
@@ -59,6 +64,13 @@ fn answers_in(text: &str) -> Vec<Value> {
     let mut found = objects(text);
     found.retain(|object| object.get("criteria").is_some());
     found
+}
+
+/// Whether a judge answered as youBencha's own definition of `agentic-judge` requests it.
+fn has_metrics_only(said: &str, quotes: &[Value]) -> bool {
+    let is_answer = |object: &Value| object.get("metrics").is_some_and(Value::is_object);
+    let mut found = objects(said).into_iter();
+    found.any(|object| is_answer(&object) && !quotes.contains(&object))
 }
 
 /// The answer to one criterion.
@@ -129,6 +141,7 @@ impl Answer {
             }
         }
         match found.len() {
+            0 if has_metrics_only(tail(said), quotes) => Err(NoAnswer::WithoutEvidence),
             0 => Err(NoAnswer::None),
             1 => serde_json::from_value(found.remove(0))
                 .map_err(|error| NoAnswer::Unreadable(error.to_string())),
@@ -254,6 +267,16 @@ mod tests {
         let answer = Answer::find(said, &[]).unwrap();
         assert_eq!(answer.criteria[0].id, "a");
         assert!(answer.criteria[0].evidence.is_empty());
+    }
+
+    #[test]
+    fn answer_in_the_format_of_youbencha_is_explained() {
+        let said = r#"{"status": "passed", "metrics": {"a": 1}, "message": "fine"}"#;
+        assert_eq!(Answer::find(said, &[]), Err(NoAnswer::WithoutEvidence));
+        let both = format!(r#"{said} {{"criteria": [{{"id": "a", "score": 0}}]}}"#);
+        assert!(Answer::find(&both, &[]).is_ok());
+        let other = r#"{"metrics": 3}"#;
+        assert_eq!(Answer::find(other, &[]), Err(NoAnswer::None));
     }
 
     #[test]
