@@ -1,6 +1,7 @@
 //! The trials as JUnit XML: one test suite per agent, one test case per trial. Excluded trials are
-//! errors and interrupted ones are skipped; neither is a failure. Records that cannot be read are
-//! errors in a test suite of their run.
+//! errors and interrupted ones are skipped; neither is a failure. Floor and ceiling agents fail no
+//! build, unless there are no others. Records that cannot be read are errors in a test suite of their
+//! run.
 
 use std::fmt::Write;
 
@@ -8,6 +9,7 @@ use proctor_record::record::TrialStatus;
 
 use super::{
     markup,
+    model::agent::Role,
     trials::{RunRow, Trial, Trials},
 };
 
@@ -16,29 +18,31 @@ pub fn junit(trials: &Trials) -> String {
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let all = &trials.trials;
     let lost = trials.runs.iter().map(|run| run.unreadable.len()).sum();
-    let _ = writeln!(text, "<testsuites name=\"proctor\"{}>", counts(all, lost));
+    let total = counts(trials, all, lost);
+    let _ = writeln!(text, "<testsuites name=\"proctor\"{total}>");
     for own in all.chunk_by(|one, other| one.agent == other.agent) {
         let name = attribute(&trials.agents[own[0].agent].name);
-        let _ = writeln!(text, "  <testsuite name=\"{name}\"{}>", counts(own, 0));
+        let counts = counts(trials, own, 0);
+        let _ = writeln!(text, "  <testsuite name=\"{name}\"{counts}>");
         for trial in own {
             case(&mut text, trials, trial);
         }
         text.push_str("  </testsuite>\n");
     }
     for run in &trials.runs {
-        unreadable(&mut text, run);
+        unreadable(&mut text, trials, run);
     }
     text.push_str("</testsuites>\n");
     text
 }
 
 /// The records of a run that could not be read: a failed build must not look like an empty one.
-fn unreadable(text: &mut String, run: &RunRow) {
+fn unreadable(text: &mut String, trials: &Trials, run: &RunRow) {
     if run.unreadable.is_empty() {
         return;
     }
     let class = attribute(&run.name);
-    let total = counts(&[], run.unreadable.len());
+    let total = counts(trials, &[], run.unreadable.len());
     let _ = writeln!(text, "  <testsuite name=\"{class}\"{total}>");
     for record in &run.unreadable {
         let name = attribute(record);
@@ -50,16 +54,46 @@ fn unreadable(text: &mut String, run: &RunRow) {
     text.push_str("  </testsuite>\n");
 }
 
+/// The result of a test case.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum CaseResult {
+    Passed,
+    Failure,
+    Error,
+    Skipped,
+    /// A failed or excluded trial of an agent that does not decide, with its role.
+    NotCounted(Role),
+}
+
+impl CaseResult {
+    fn of(trials: &Trials, trial: &Trial) -> CaseResult {
+        let role = Role::of(&trials.agents[trial.agent]);
+        let has_contender = || {
+            let mut agents = trials.agents.iter();
+            agents.any(|agent| Role::of(agent) == Role::Contender)
+        };
+        match trial.status {
+            TrialStatus::Passed => CaseResult::Passed,
+            TrialStatus::Interrupted => CaseResult::Skipped,
+            _ if role != Role::Contender && has_contender() => CaseResult::NotCounted(role),
+            TrialStatus::Failed => CaseResult::Failure,
+            TrialStatus::Error => CaseResult::Error,
+        }
+    }
+}
+
 /// The totals of trials, and of records that could not be read.
-fn counts(trials: &[Trial], unreadable: usize) -> String {
-    let of = |status| trials.iter().filter(|trial| trial.status == status).count();
+fn counts(all: &Trials, trials: &[Trial], unreadable: usize) -> String {
+    let results: Vec<CaseResult> = trials.iter().map(|it| CaseResult::of(all, it)).collect();
+    let of = |wanted: &[CaseResult]| results.iter().filter(|it| wanted.contains(it)).count();
+    let not_counted = [Role::Floor, Role::Ceiling].map(CaseResult::NotCounted);
     let ms: u64 = trials.iter().filter_map(|trial| trial.duration_ms).sum();
     format!(
         " tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{}\"",
         trials.len() + unreadable,
-        of(TrialStatus::Failed),
-        of(TrialStatus::Error) + unreadable,
-        of(TrialStatus::Interrupted),
+        of(&[CaseResult::Failure]),
+        of(&[CaseResult::Error]) + unreadable,
+        of(&[CaseResult::Skipped]) + of(&not_counted),
         seconds(ms)
     )
 }
@@ -85,21 +119,20 @@ fn case(text: &mut String, trials: &Trials, trial: &Trial) {
     );
     let message = attribute(&trial.message);
     let outcome = trial.outcome.as_str();
-    let _ = match trial.status {
-        TrialStatus::Passed => writeln!(text, "/>"),
-        TrialStatus::Failed => writeln!(
-            text,
-            ">\n      <failure message=\"{message}\" type=\"{outcome}\"/>\n    </testcase>"
-        ),
-        TrialStatus::Error => writeln!(
-            text,
-            ">\n      <error message=\"{message}\" type=\"{outcome}\"/>\n    </testcase>"
-        ),
-        TrialStatus::Interrupted => writeln!(
-            text,
-            ">\n      <skipped message=\"{message}\"/>\n    </testcase>"
+    let element = match CaseResult::of(trials, trial) {
+        CaseResult::Passed => {
+            text.push_str("/>\n");
+            return;
+        }
+        CaseResult::Failure => format!("failure message=\"{message}\" type=\"{outcome}\""),
+        CaseResult::Error => format!("error message=\"{message}\" type=\"{outcome}\""),
+        CaseResult::Skipped => format!("skipped message=\"{message}\""),
+        CaseResult::NotCounted(role) => format!(
+            "skipped message=\"not counted, {} agent: {message}\"",
+            role.as_str()
         ),
     };
+    let _ = writeln!(text, ">\n      <{element}/>\n    </testcase>");
 }
 
 /// The value of an attribute, without characters that XML cannot represent.

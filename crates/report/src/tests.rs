@@ -322,7 +322,7 @@ fn one_trial_has_no_rank_and_no_interval() {
 fn junit_report_separates_errors_and_failures() {
     let text = junit(&example());
     let mut reader = quick_xml::Reader::from_str(&text);
-    let (mut cases, mut failures, mut errors) = (0, 0, 0);
+    let (mut cases, mut failures, mut errors, mut skipped) = (0, 0, 0, 0);
     loop {
         use quick_xml::events::Event;
         match reader.read_event().unwrap() {
@@ -335,6 +335,7 @@ fn junit_report_separates_errors_and_failures() {
                     "testcase" => cases += 1,
                     "failure" => failures += 1,
                     "error" => errors += 1,
+                    "skipped" => skipped += 1,
                     _ => {}
                 }
             }
@@ -342,7 +343,18 @@ fn junit_report_separates_errors_and_failures() {
         }
     }
     let totals = Report::new(&example(), Basis::default()).totals;
-    assert_eq!((cases, failures, errors), (totals.trials, totals.failed, 1));
+    // The null agent fails seven tasks, as it should.
+    let expected = (totals.trials, totals.failed - 7, 1, 7);
+    assert_eq!((cases, failures, errors, skipped), expected);
+    let counts = format!("failures=\"{failures}\" errors=\"1\" skipped=\"7\"");
+    assert!(text.contains(&counts), "{text}");
+    assert!(text.contains("<skipped message=\"not counted, floor agent: "));
+}
+
+#[test]
+fn floor_agents_decide_a_junit_report_without_others() {
+    let text = junit(&made_up(&[("null", "t", 1, Some(0.0), None)]));
+    assert!(text.contains("failures=\"1\""), "{text}");
 }
 
 #[test]
