@@ -28,6 +28,7 @@ fn pack(context: &TestContext, target: &str, program: &Utf8Path) -> Program {
     context
         .program(&script("release"), ["pack", target, program.as_str()])
         .env("PROCTOR_DIST", dist(context))
+        .env("PROCTOR_PACKAGES", "")
         .env("SOURCE_DATE_EPOCH", "1700000000")
 }
 
@@ -245,6 +246,75 @@ fn archives_for_other_systems_have_the_linux_program_in_them() {
         .run();
     assert!(
         listed.stdout.contains("/proctor-linux-x86_64\n"),
+        "{listed}"
+    );
+}
+
+/// pip and npm install the program from local files, without a network.
+#[test]
+fn packages_for_pip_and_npm_carry_the_program() {
+    let context = context();
+    let program = stand_in(&context);
+    pack(&context, "x86_64-unknown-linux-gnu", &program)
+        .env("PROCTOR_PACKAGES", "wheel npm")
+        .run()
+        .assert_code(0);
+    let version = env!("CARGO_PKG_VERSION");
+    let wheel =
+        format!("proctor_agents-{version}-py3-none-manylinux_2_5_x86_64.musllinux_1_1_x86_64.whl");
+    let npm = format!("proctor-agents-{version}-linux-x64.tgz");
+    let sums = fs_err::read_to_string(dist(&context).join("SHA256SUMS")).unwrap();
+    assert!(sums.contains(&wheel) && sums.contains(&npm), "{sums}");
+    let target = context.root().join("packages");
+    let (wheel, npm) = (dist(&context).join(wheel), dist(&context).join(npm));
+    let pip = ["-m", "pip", "install", "--no-index", "--target"];
+    let pip = pip.into_iter().chain([target.as_str(), wheel.as_str()]);
+    context
+        .program(Utf8Path::new("python3"), pip)
+        .run()
+        .assert_code(0);
+    let node = [
+        "install",
+        "--offline",
+        "--no-audit",
+        "--no-fund",
+        "--prefix",
+    ];
+    let node = node.into_iter().chain([target.as_str(), npm.as_str()]);
+    context
+        .program(Utf8Path::new("npm"), node)
+        .run()
+        .assert_code(0);
+    for installed in ["bin/proctor", "node_modules/.bin/proctor"] {
+        let said = context
+            .program(&target.join(installed), ["--version"])
+            .run();
+        assert_eq!(said.assert_code(0).stdout, format!("proctor {version}\n"));
+    }
+}
+
+/// `cargo binstall` finds the program where the archive has it.
+#[test]
+fn metadata_of_binstall_names_the_archive_and_its_program() {
+    let context = packed();
+    let manifest = Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+    let manifest = fs_err::read_to_string(manifest).unwrap();
+    let value = |key: &str| {
+        let line = manifest.lines().find_map(|line| line.strip_prefix(key));
+        let line = line.unwrap().trim_matches([' ', '=', '"']);
+        let line = line.replace("{ version }", env!("CARGO_PKG_VERSION"));
+        let line = line.replace("{ target }", "x86_64-unknown-linux-gnu");
+        let line = line.replace("{ bin }{ binary-ext }", "proctor");
+        line.replace("{ archive-suffix }", ".tar.gz")
+    };
+    let url = value("pkg-url");
+    let name = archive(&context).file_name().unwrap().to_owned();
+    assert!(url.ends_with(&format!("/{name}")), "{url}");
+    let listed = ["-tzf".to_owned(), archive(&context).into_string()];
+    let listed = context.program(Utf8Path::new("tar"), listed).run();
+    let program = value("bin-dir");
+    assert!(
+        listed.stdout.lines().any(|line| line == program),
         "{listed}"
     );
 }
