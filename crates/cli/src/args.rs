@@ -8,8 +8,11 @@ mod keep_workspace;
 mod logs;
 mod mining;
 mod models;
+#[cfg(test)]
+mod reference;
 mod reports;
 mod searches;
+mod setup;
 mod show;
 mod tasks;
 mod usage;
@@ -34,6 +37,7 @@ pub use reports::{
     BaselineArgs, BaselineCommand, BasisArgs, CompareArgs, CompareFormat, ReportArgs, ReportFormat,
 };
 pub use searches::{AblateArgs, BisectArgs, PartArg, TrendArgs};
+pub use setup::{DoctorArgs, InitArgs, SelfArgs, SelfCheckArgs, SelfCommand};
 pub use show::{ShowArgs, ShowPart};
 pub use tasks::{CheckArgs, NewArgs, NewKind, TaskArgs, TaskCommand};
 pub use usage::{message, parse_from};
@@ -75,7 +79,7 @@ pub enum Command {
     Eval(EvalArgs),
     /// Check test cases and suites without running anything
     Validate(ValidateArgs),
-    /// Write a test case template
+    /// Write a first suite and its task, for the detected agent and tests
     Init(InitArgs),
     /// List the agents and tasks of a suite, the types of agents and evaluators, or runs
     List(ListArgs),
@@ -125,6 +129,9 @@ pub enum Command {
     Prices(PricesArgs),
     /// Serve one task to a Claude Code started with `--sdk-url` (used by adapter scripts)
     SdkServer(SdkServerArgs),
+    /// Work with this installation of Proctor
+    #[command(name = "self")]
+    Installation(SelfArgs),
     /// Print a shell completion script
     #[command(alias = "completion")]
     Completions(CompletionsArgs),
@@ -366,22 +373,6 @@ pub struct Cases {
     pub config: Vec<Utf8PathBuf>,
 }
 
-/// `proctor init`.
-#[derive(Debug, Parser)]
-pub struct InitArgs {
-    /// File to write [default: testcase.yaml; with --mine proctor.yaml]
-    pub path: Option<Utf8PathBuf>,
-    /// Overwrite an existing file
-    #[arg(long)]
-    pub force: bool,
-    /// Make this many tasks from the history of this repository, and a suite that runs them
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub mine: Option<u32>,
-    /// Also write a workflow for GitHub Actions
-    #[arg(long)]
-    pub ci: bool,
-}
-
 /// `proctor list`.
 #[derive(Debug, Parser)]
 pub struct ListArgs {
@@ -409,14 +400,6 @@ pub struct ListRunsArgs {
     /// Results directory [default: `.proctor` of the project, and `results`]
     #[arg(value_name = "DIR")]
     pub dir: Option<Utf8PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `proctor doctor`.
-#[derive(Debug, Parser)]
-pub struct DoctorArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,

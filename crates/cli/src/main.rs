@@ -15,7 +15,7 @@ use proctor_record::VERSION;
 use proctor_sandbox::docker;
 
 use crate::{
-    args::{Args, Command, ImageCommand, LogCommand, TaskCommand},
+    args::{Args, Command, ImageCommand, LogCommand, SelfCommand, TaskCommand},
     error::{CliError, Exit},
     personality::{Personality, Purpose, Style},
 };
@@ -86,6 +86,9 @@ fn main() -> ExitCode {
         Command::Gateway(args) => commands::gateway::gateway(&args),
         Command::Prices(args) => commands::prices::prices(&args),
         Command::SdkServer(args) => commands::sdk_server::sdk_server(&args),
+        Command::Installation(args) => match args.command {
+            SelfCommand::Check(args) => commands::self_check::self_check(&args),
+        },
         Command::Completions(args) => commands::completions::completions(&args),
     };
     let exit = match done {

@@ -24,7 +24,7 @@ pub use self::{
     ledger::{Entry, LEDGER_FILE, Ledger, MinedTask, Skipped, Status},
     miner::{Miner, MiningEvent},
     output::SUITE_FILE,
-    plan::{MinerOptions, Plan, Selection},
+    plan::{MinerOptions, Plan, Selection, detect_test_command},
     prompt::PromptTier,
     reject::Reject,
     strength::Strength,

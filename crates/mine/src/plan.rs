@@ -132,26 +132,9 @@ impl Planner<'_> {
         if let Some(command) = &self.options.command {
             return Ok(command.clone());
         }
-        let list = ["ls-tree", "-r", "-z", "--name-only", "HEAD"];
-        let names = repo.git.run(list).await?;
-        let names = String::from_utf8_lossy(&names);
-        let names: BTreeSet<String> = names.split('\0').map(str::to_owned).collect();
-        let package = repo
-            .git
-            .run(["cat-file", "blob", "HEAD:package.json"])
-            .await;
-        let package = package
-            .ok()
-            .map(|it| String::from_utf8_lossy(&it).into_owned());
-        let home = self.host.home.as_ref();
-        let files = RepositoryFiles {
-            uses_pytest: uses_pytest(repo, &names).await,
-            names: &names,
-            package_json: package.as_deref(),
-            is_local: self.options.sandbox == SandboxKind::Local,
-            has_rustup: home.is_some_and(|home| home.join(".rustup").is_dir()),
-        };
-        detect(&files).ok_or_else(|| MineError::NoTestCommand {
+        let is_local = self.options.sandbox == SandboxKind::Local;
+        let found = detected(repo, self.host, is_local).await?;
+        found.ok_or_else(|| MineError::NoTestCommand {
             path: repo.path.clone(),
         })
     }
@@ -311,6 +294,39 @@ async fn one_commit(repo: &Repository, revision: &str) -> Result<Unit, MineError
     };
     let first = walk.page(repo, 0).await?.into_iter().next();
     first.ok_or_else(unknown)
+}
+
+/// Detects the test command of a repository whose tests run on this machine; `None` if no runner is
+/// recognized, or the directory is not the top of a repository.
+pub async fn detect_test_command(repo: &Utf8Path, host: &Host) -> Option<TestCommand> {
+    let repo = Repository::open(repo, host).await.ok()?;
+    detected(&repo, host, true).await.ok()?
+}
+
+async fn detected(
+    repo: &Repository,
+    host: &Host,
+    is_local: bool,
+) -> Result<Option<TestCommand>, MineError> {
+    let list = ["ls-tree", "-r", "-z", "--name-only", "HEAD"];
+    let names = repo.git.run(list).await?;
+    let names = String::from_utf8_lossy(&names);
+    let names: BTreeSet<String> = names.split('\0').map(str::to_owned).collect();
+    let package = repo
+        .git
+        .run(["cat-file", "blob", "HEAD:package.json"])
+        .await;
+    let package = package
+        .ok()
+        .map(|it| String::from_utf8_lossy(&it).into_owned());
+    let home = host.home.as_ref();
+    Ok(detect(&RepositoryFiles {
+        uses_pytest: uses_pytest(repo, &names).await,
+        names: &names,
+        package_json: package.as_deref(),
+        is_local,
+        has_rustup: home.is_some_and(|home| home.join(".rustup").is_dir()),
+    }))
 }
 
 /// Whether tests of Python use pytest: by a file of settings, or by an import.

@@ -8,7 +8,10 @@ use proctor_agents::{
     ADAPTERS,
     agent::{Adapter, Authentication},
 };
-use proctor_harness::plan::auto_order;
+use proctor_harness::{
+    plan::auto_order,
+    run::clean::{self, Mode},
+};
 use proctor_sandbox::{
     availability,
     docker::{Address, Engine, EngineOptions},
@@ -55,6 +58,9 @@ struct ProgramStatus {
 pub fn doctor(args: &DoctorArgs) -> Result<Exit, CliError> {
     let host = host::host()?;
     let order = super::settings(&host)?.order;
+    if args.fix {
+        fix(&host, args)?;
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -73,6 +79,19 @@ pub fn doctor(args: &DoctorArgs) -> Result<Exit, CliError> {
     };
     ui::note(&format!("next: {step}"));
     Ok(Exit::Infrastructure)
+}
+
+/// Removes the leftovers of killed runs.
+fn fix(host: &Host, args: &DoctorArgs) -> Result<(), CliError> {
+    let removed = clean::leftovers(&host.temp, Mode::Remove);
+    if !args.json {
+        for one in &removed {
+            ui::print(&format!("removed {}\n", one.path))?;
+        }
+        let count = ui::counted(removed.len(), "leftover");
+        ui::print(&format!("removed {count} of killed runs\n\n"))?;
+    }
+    Ok(())
 }
 
 /// The one step before anything can run; `None` if git and an agent are ready. An agent whose login
@@ -131,7 +150,7 @@ async fn examine(host: &Host) -> Vec<ProgramStatus> {
 }
 
 /// The engine that `sandbox: docker` uses, and its state.
-async fn containers(host: &Host) -> (String, String) {
+pub(super) async fn containers(host: &Host) -> (String, String) {
     let docker = |what: String| ("docker".to_owned(), what);
     let address = match Address::find(host) {
         Ok(Address::Podman(_)) => {

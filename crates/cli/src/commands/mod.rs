@@ -33,6 +33,7 @@ pub mod run;
 mod runs;
 pub mod schema;
 pub mod sdk_server;
+pub mod self_check;
 pub mod show;
 pub mod status;
 pub mod suggest_testcase;

@@ -51,6 +51,7 @@ mod reports;
 mod screens;
 mod scripts;
 mod searches;
+mod setup;
 mod show;
 mod suites;
 mod tasks;

@@ -474,7 +474,7 @@ fn init_makes_tasks_and_a_suite_that_runs_them() {
     null.assert_code(1);
     assert!(null.stdout.contains("FAILED"), "{null}");
     let init = context
-        .proctor(["init", "--mine", "1"])
+        .proctor(["init", "--mine", "1", "--force"])
         .current_dir(repo.path())
         .run();
     init.assert_code(0);

@@ -381,17 +381,19 @@ fn list_shows_agents_and_evaluators() {
     assert_eq!(list["agents"][0]["name"], "claude-code");
 }
 
-/// `init` writes a valid test case and does not overwrite files.
+/// `init` writes a valid suite and does not overwrite files.
 #[test]
-fn init_writes_a_valid_test_case() {
+fn init_writes_a_valid_suite() {
     let context = context();
     let output = context.proctor(["init"]).run();
     output.assert_code(0);
-    assert_snapshot!(output.stdout, @"wrote testcase.yaml; run it with: proctor run -c testcase.yaml");
-    context
-        .proctor(["validate", "-c", "testcase.yaml"])
-        .run()
-        .assert_code(0);
+    assert_snapshot!(output.stdout, @"
+    wrote proctor.yaml, a suite, and testcase.yaml, its task
+    agent: claude-code (not installed; see `proctor doctor`)
+    tests: none detected; see --test-cmd
+    run it with: proctor run
+    ");
+    context.proctor(["validate"]).run().assert_code(0);
     fs_err::write(context.root().join("testcase.yaml"), "mine").unwrap();
     let output = context.proctor(["init"]).run();
     output.assert_code(2);
