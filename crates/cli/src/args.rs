@@ -39,7 +39,7 @@ pub use reports::{
 pub use searches::{AblateArgs, BisectArgs, PartArg, TrendArgs};
 pub use setup::{DoctorArgs, InitArgs, SelfArgs, SelfCheckArgs, SelfCommand};
 pub use show::{ShowArgs, ShowPart};
-pub use tasks::{CheckArgs, NewArgs, NewKind, TaskArgs, TaskCommand};
+pub use tasks::{CheckArgs, NewArgs, NewKind, TaskArgs, TaskCommand, TaskSelectionArgs};
 pub use usage::{message, parse_from};
 pub use view::{ViewArgs, WatchArgs};
 
@@ -262,6 +262,9 @@ pub struct PlanArgs {
     /// Only tasks of this category; `x/*` selects its subcategories; repeatable
     #[arg(long, value_name = "CATEGORY")]
     pub category: Vec<String>,
+    /// Selection of tasks by patterns and by number.
+    #[command(flatten)]
+    pub selection: TaskSelectionArgs,
     /// Number of trials of each agent on each task
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub trials: Option<u32>,

@@ -91,10 +91,10 @@ pub enum CliError {
         /// The folder.
         folder: Utf8PathBuf,
     },
-    /// A task of Terminal-Bench 1.
-    #[error("{path} is a task of Terminal-Bench 1 (task.yaml), which is not supported")]
+    /// The file of a task of Terminal-Bench 1.
+    #[error("{path} is the file of a task of Terminal-Bench 1, not a test case")]
     TerminalBench {
-        /// The file or folder.
+        /// The file.
         path: Utf8PathBuf,
     },
     /// No path was given and there is no suite here.
@@ -446,9 +446,7 @@ impl CliError {
             CliError::NoTestCases { .. } => {
                 "test cases end in .yaml, .yml or .json, and task directories contain a task.toml; create one with `proctor init` or `proctor task new`"
             }
-            CliError::TerminalBench { .. } => {
-                "convert it to a task directory in Harbor's format, with a task.toml"
-            }
+            CliError::TerminalBench { .. } => "pass the directory of the task",
             CliError::Package(_) => {
                 "list the versions in a file, oldest first, and pass it with --versions"
             }

@@ -2,7 +2,10 @@
 
 use camino::Utf8PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
+use proctor_harness::plan::Selection;
 use proctor_sandbox::Network;
+
+use crate::error::CliError;
 
 use super::{MineArgs, RefreshArgs, SandboxArg, network};
 
@@ -49,6 +52,42 @@ pub struct CheckArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Selection of tasks by patterns and by number.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Parser)]
+pub struct TaskSelectionArgs {
+    /// Only tasks whose name matches this pattern; repeatable
+    #[arg(long, value_name = "PATTERN")]
+    pub include: Vec<String>,
+    /// No tasks whose name matches this pattern; repeatable
+    #[arg(long, value_name = "PATTERN")]
+    pub exclude: Vec<String>,
+    /// At most this number of tasks: the first ones, or a sample with --sample-seed
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub limit: Option<u32>,
+    /// Seed of a random sample of --limit tasks
+    #[arg(long, value_name = "N", requires = "limit")]
+    pub sample_seed: Option<u64>,
+}
+
+impl TaskSelectionArgs {
+    /// The selected names, in their order.
+    pub fn apply(&self, names: Vec<String>) -> Result<Vec<String>, CliError> {
+        let selection = Selection {
+            include: self.include.clone(),
+            exclude: self.exclude.clone(),
+            limit: self.limit.map(|limit| limit as usize),
+            sample_seed: self.sample_seed,
+        };
+        let found = selection.apply(names, |name, matches| matches(name));
+        found.map_err(|(key, message)| {
+            CliError::input(
+                format!("--{}: {message}", key.replace('_', "-")),
+                "`proctor list` and `--dry-run` show the names of tasks",
+            )
+        })
+    }
 }
 
 /// `proctor task new`.

@@ -6,8 +6,8 @@ use camino::{Utf8Path, Utf8PathBuf};
 use proctor_document::ConfigError;
 use proctor_harness::{
     config::{LogLevel, Settings},
-    plan::{CaseOptions, ResolvedSuite, TrialPlan},
-    task::{Task, find, harbor},
+    plan::{CaseOptions, ResolvedSuite, TrialPlan, suite_of_folders},
+    task::{Task, find},
 };
 use proctor_sandbox::host::Host;
 
@@ -40,12 +40,8 @@ pub(super) fn load<'a>(
 /// The test case files of a path: the file itself, or those in a directory.
 pub(super) fn files(path: &Utf8Path, host: &Host) -> Result<Vec<Utf8PathBuf>, CliError> {
     let full = host.cwd.join(path);
-    let folder = if full.is_dir() {
-        Some(full.as_path())
-    } else {
-        full.parent()
-    };
-    if folder.is_some_and(|folder| find::is_terminal_bench(folder) && names_its_task(&full)) {
+    let is_its_file = full.file_name() == Some(find::TERMINAL_BENCH_FILE);
+    if is_its_file && full.parent().is_some_and(find::is_terminal_bench) {
         return Err(CliError::TerminalBench {
             path: path.to_owned(),
         });
@@ -67,30 +63,24 @@ pub(super) fn files(path: &Utf8Path, host: &Host) -> Result<Vec<Utf8PathBuf>, Cl
     Ok(found.into_iter().map(shown).collect())
 }
 
-/// Whether a path is a folder, or the file of a task of Terminal-Bench 1.
-fn names_its_task(path: &Utf8Path) -> bool {
-    path.is_dir() || path.file_name() == Some("task.yaml")
+/// Whether a path has tasks that need no suite: task directories, or instances of SWE-bench.
+pub(super) fn is_dataset(path: &Utf8Path) -> bool {
+    find::is_dataset(path) || find::is_instances(path)
 }
 
-/// Loads the task directories in a directory, with the errors of those that cannot be run. One
-/// that is given alone must be valid.
+/// Loads the task directories in a directory or the instances of a file, with the errors of those
+/// that cannot be run. One that is given alone must be valid.
 pub(super) fn load_folders(
     path: &Utf8Path,
     host: &Host,
     settings: &Settings,
 ) -> Result<(Vec<Arc<Task>>, Vec<ConfigError>), CliError> {
-    let mut tasks = Vec::new();
-    let mut errors = Vec::new();
-    for folder in find::task_folders(path) {
-        match harbor::load(&folder, &host.env, settings) {
-            Ok(task) => tasks.push(Arc::new(task)),
-            Err(error) => errors.push(error),
-        }
-    }
-    if tasks.is_empty() && !errors.is_empty() {
-        return Err(CliError::Config(errors));
-    }
-    Ok((tasks, errors))
+    // The agent does not matter.
+    let kinds = ["null".to_owned()];
+    let suite = suite_of_folders(&[host.cwd.join(path)], &kinds, &host.env, settings);
+    let suite = suite.map_err(CliError::Config)?;
+    let refused = suite.refused.into_iter().map(|it| it.error);
+    Ok((suite.tasks, refused.collect()))
 }
 
 /// Reports the task directories that cannot be run, next to those that can.

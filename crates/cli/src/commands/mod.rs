@@ -45,7 +45,8 @@ pub mod view;
 pub mod watch;
 
 use self::inputs::{
-    default_suite, files, load, load_folders, notes, settings, show_refused, wanted_progress,
+    default_suite, files, is_dataset, load, load_folders, notes, settings, show_refused,
+    wanted_progress,
 };
 use self::runs::{
     all_runs, find_run, named_runs, one_run, places, project_dir, results_places, run_in, runs_dir,

@@ -167,6 +167,9 @@ fn plan_suite(
         categories: options.category.clone(),
     };
     filter.apply(&mut suite)?;
+    let names = suite.tasks.iter().map(|task| task.name.clone());
+    let names = options.selection.apply(names.collect())?;
+    suite.tasks.retain(|task| names.contains(&task.name));
     suite.trials = options.trials.unwrap_or(suite.trials);
     apply_sandbox(&mut suite.execution, args)?;
     apply_keep_workspace(&mut suite.execution, args);
@@ -233,7 +236,11 @@ pub fn cases(
         let gateway = plan.gateway.as_ref().or(execution.gateway.as_ref());
         models::check_prices(&args.models, gateway)?;
     }
-    let plans = select(plans, &options.task, &options.category)?;
+    let mut plans = select(plans, &options.task, &options.category)?;
+    let mut names: Vec<String> = plans.iter().map(|plan| plan.task.name.clone()).collect();
+    names.dedup();
+    let names = options.selection.apply(names)?;
+    plans.retain(|plan| names.contains(&plan.task.name));
     let trials = options.trials.unwrap_or(1);
     let mut plan = RunPlan::of_cases(plans, trials, options.seed, &execution, host)?;
     plan.labels = labels(options)?;

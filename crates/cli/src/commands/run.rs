@@ -8,7 +8,6 @@ use proctor_harness::{
     config::{Executor, SuiteFile},
     plan::RunPlan,
     run::{OnChange, RunSummary, Runner, control::Control},
-    task::find,
 };
 use proctor_record::record::{Event, TrialStatus};
 use tokio_util::sync::CancellationToken;
@@ -48,7 +47,7 @@ pub fn run(command: &GatedRunArgs) -> Result<Exit, CliError> {
     let suite = paths
         .iter()
         .find_map(|path| Some((path, SuiteFile::open(path)?)));
-    let is_dataset = |path: &&Utf8PathBuf| find::is_dataset(&host.cwd.join(path));
+    let is_dataset = |path: &&Utf8PathBuf| super::is_dataset(&host.cwd.join(path));
     let planned = match suite {
         Some((_, file)) if paths.len() == 1 => {
             planning::suite(file, &args.options.agent, args, (&host, &settings))?

@@ -8,7 +8,7 @@ use proctor_harness::{
     config::{Execution, Settings, SuiteFile},
     plan::resolve_suite,
     run::check::{self, TaskCheck},
-    task::{Task, case, find},
+    task::{Task, case},
 };
 use proctor_record::record::TrialStatus;
 use proctor_sandbox::{SandboxKind, host::Host};
@@ -108,7 +108,7 @@ fn tasks(path: &Utf8Path, host: &Host, settings: &Settings) -> Result<FoundTasks
             execution: suite.execution,
         });
     }
-    if find::is_dataset(&full) {
+    if super::is_dataset(&full) {
         let (tasks, refused) = super::load_folders(path, host, settings)?;
         return Ok(FoundTasks {
             tasks,

@@ -9,7 +9,7 @@ use proctor_harness::{
     config::{Execution, GatewayOverrides, Settings, SuiteFile},
     plan::{CaseOptions, RunPlan, TrialPlan, resolve_suite},
     run::{Preflight, RunError},
-    task::{Task, find},
+    task::Task,
 };
 use proctor_record::record::{self, list};
 use proctor_report::foreign;
@@ -48,7 +48,7 @@ pub fn validate(args: &ValidateArgs) -> Result<Exit, CliError> {
     }
     let (folders, cases): (Vec<_>, Vec<_>) = cases
         .into_iter()
-        .partition(|path| find::is_dataset(&host.cwd.join(path)));
+        .partition(|path| super::is_dataset(&host.cwd.join(path)));
     for path in folders {
         let (tasks, refused) = super::load_folders(path, &host, &settings)?;
         for task in tasks {

@@ -17,6 +17,7 @@ mod odd;
 mod owners;
 mod restart;
 mod shipped;
+mod swebench;
 mod variants;
 
 use std::time::Duration;

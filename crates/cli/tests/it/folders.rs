@@ -490,27 +490,99 @@ fn a_refused_task_does_not_block_its_folder() {
     assert!(output.stdout.contains("org/greet: ok"), "{output}");
 }
 
-#[test]
-fn a_task_of_terminal_bench_1_is_named() {
-    let context = context();
-    for (name, text) in [
+const RUN_TESTS: &str = "sh \"$TEST_DIR/check.sh\"\n";
+/// Prints what pytest prints with `-rA`.
+const CHECK: &str = "echo FAILED before the summary\necho '==== short test summary info ===='\necho 'SKIPPED [1] t.py:1: not here'\nif grep -qx hello greeting.txt; then echo 'PASSED t.py::a'; else echo 'FAILED t.py::a - no'; exit 1; fi\n";
+
+/// Writes a task of Terminal-Bench 1.
+fn terminal_bench(context: &TestContext, files: &[(&str, &str)]) -> Utf8PathBuf {
+    let folder = context.root().join("old/hello");
+    let usual = [
         (
-            "old/hello/task.yaml",
-            "instruction: Greet.\nparser_name: pytest\n",
+            "task.yaml",
+            "instruction: |\n  Greet.\ndifficulty: easy\nparser_name: pytest\nmax_agent_timeout_sec: 60.0\n",
         ),
-        ("old/hello/run-tests.sh", "pytest\n"),
-        ("old/hello/docker-compose.yaml", "services: {client: {}}\n"),
-    ] {
-        let path = context.root().join(name);
+        ("Dockerfile", "FROM a\nWORKDIR /app\nCOPY readme ./\n"),
+        ("readme", "read me\n"),
+        (
+            "docker-compose.yaml",
+            "services:\n  client:\n    build:\n      dockerfile: Dockerfile\n    image: ${T_BENCH_TASK_DOCKER_CLIENT_IMAGE_NAME}\n    container_name: ${T_BENCH_TASK_DOCKER_CLIENT_CONTAINER_NAME}\n    command: [sh, -c, sleep infinity]\n    environment:\n      - WORD=hello\n    volumes:\n      - ${T_BENCH_TASK_LOGS_PATH}:${T_BENCH_CONTAINER_LOGS_PATH}\n",
+        ),
+        ("run-tests.sh", RUN_TESTS),
+        ("tests/check.sh", CHECK),
+        ("solution.sh", "echo \"$WORD\" > greeting.txt\n"),
+    ];
+    for (name, text) in usual.iter().chain(files) {
+        let path = folder.join(name);
         fs_err::create_dir_all(path.parent().unwrap()).unwrap();
         fs_err::write(path, text).unwrap();
     }
-    for path in ["old", "old/hello", "old/hello/task.yaml"] {
-        let output = context.proctor(["validate", path]).run();
+    folder
+}
+
+#[test]
+fn task_of_terminal_bench_1_is_proved() {
+    let context = context();
+    terminal_bench(&context, &[]);
+    context.proctor(["validate", "old"]).run().assert_code(0);
+    let check = ["task", "check", "old", "--sandbox", "local", "--times", "1"];
+    let output = context.proctor(check).run();
+    output.assert_code(0);
+    assert!(output.stdout.starts_with("hello: ok"), "{output}");
+}
+
+#[test]
+fn commands_of_a_solution_yaml_are_the_reference() {
+    let context = context();
+    let folder = terminal_bench(
+        &context,
+        &[(
+            "solution.yaml",
+            "- command: echo \"$WORD\" > greeting.txt\n  min_timeout_sec: 1\n",
+        )],
+    );
+    fs_err::remove_file(folder.join("solution.sh")).unwrap();
+    let check = [
+        "task",
+        "check",
+        "old/hello",
+        "--sandbox",
+        "local",
+        "--times",
+        "1",
+    ];
+    context.proctor(check).run().assert_code(0);
+}
+
+#[test]
+fn unsupported_task_of_terminal_bench_1_is_refused_by_name() {
+    let context = context();
+    for (file, text, message) in [
+        (
+            "task.yaml",
+            "instruction: x\nparser_name: swebench\n",
+            "the parser `swebench` is not supported",
+        ),
+        ("task.yaml", "difficulty: easy\n", "instruction"),
+        (
+            "docker-compose.yaml",
+            "services: {client: {build: .}, db: {image: x}}\n",
+            "several services",
+        ),
+        (
+            "docker-compose.yaml",
+            "services: {client: {build: ., privileged: true}}\n",
+            "`privileged` of a service",
+        ),
+    ] {
+        terminal_bench(&context, &[(file, text)]);
+        let output = context.proctor(["validate", "old"]).run();
         output.assert_code(2);
-        assert!(
-            output.stderr.contains("Terminal-Bench 1"),
-            "{path}: {output}"
-        );
+        assert!(output.stderr.contains(message), "{message}: {output}");
+        assert!(!output.stderr.contains("test case"), "{output}");
     }
+    terminal_bench(&context, &[]);
+    let output = context.proctor(["validate", "old/hello/task.yaml"]).run();
+    output.assert_code(2);
+    assert!(output.stderr.contains("Terminal-Bench 1"), "{output}");
 }

@@ -54,6 +54,7 @@ mod searches;
 mod setup;
 mod show;
 mod suites;
+mod swebench;
 mod tasks;
 mod thunderdome;
 mod thunderdome_adapters;

@@ -63,7 +63,7 @@ pub use settings::{LogLevel, Settings};
 pub use source::Source;
 pub use suite::{SuiteAgent, SuiteConfig, SuiteFile, is_suite, results_dir_of};
 pub(crate) use suite::{check_unique, config_of_folders};
-pub(crate) use task_entry::{GreenWeights, RepoEntry, TaskEntry, Weights};
+pub(crate) use task_entry::{GreenWeights, RepoEntry, SwebenchEntry, TaskEntry, Weights};
 pub use testcase::{OutputLimits, ResolvedCase, TestCase, load};
 pub use thunderdome::add_env_file;
 pub use treatment::{

@@ -1,6 +1,6 @@
 //! The reference solution of a task.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use camino::Utf8PathBuf;
 
@@ -11,6 +11,8 @@ pub enum Reference {
     Branch(String),
     /// A patch file.
     Patch(Utf8PathBuf),
+    /// The text of a patch.
+    PatchText(Arc<str>),
     /// A directory with all files of the solution.
     Folder(Utf8PathBuf),
     /// A script in its own directory.
@@ -22,6 +24,8 @@ pub enum Reference {
 pub struct Solution {
     /// The folder.
     pub folder: Utf8PathBuf,
+    /// The text of `solve.sh`, if the folder is not that of a solution.
+    pub script: Option<String>,
     /// Additional environment variables.
     pub env: BTreeMap<String, String>,
 }

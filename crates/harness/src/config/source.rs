@@ -46,6 +46,11 @@ impl Source {
         }
     }
 
+    /// Reads a file and its tree, without variables.
+    pub(crate) fn read_as_is(path: &Utf8Path) -> Result<(Source, Node), ConfigError> {
+        Source::parse(path, read_text(path)?)
+    }
+
     /// Reads a file in Harbor's format, which has variables only in environment tables. Returns the
     /// unset ones: they are errors only if the task runs.
     pub(crate) fn read_harbor(
@@ -89,6 +94,15 @@ impl Source {
             .parse(&source.text)
             .map_err(|faults| source.error(faults))?;
         Ok((source, root))
+    }
+
+    /// A part of a file that has no positions.
+    pub(crate) fn of_text(path: &Utf8Path, text: String) -> Source {
+        Source {
+            path: path.to_owned(),
+            text,
+            inserted: Vec::new(),
+        }
     }
 
     /// The path of the file.

@@ -252,7 +252,10 @@ pub(crate) fn config_of_folders(
     }
     let folders = folders.iter().map(|folder| named::absolute(folder));
     let tasks: Vec<_> = folders
-        .map(|folder| json!({"folder": literal(folder.as_str())}))
+        .map(|path| {
+            let key = if path.is_file() { "swebench" } else { "folder" };
+            json!({key: literal(path.as_str())})
+        })
         .collect();
     let document = [
         ("agents".to_owned(), json!(agents)),

@@ -12,6 +12,7 @@ use super::repo::History;
 pub(crate) enum TaskEntry {
     Testcase(TestcaseEntry),
     Folder(FolderEntry),
+    Swebench(Box<SwebenchEntry>),
     Repo(Box<RepoEntry>),
 }
 
@@ -19,18 +20,20 @@ impl TaskEntry {
     /// Reads an entry. The key that names the source determines the type, so that faults are about
     /// that type.
     pub(super) fn read(item: &Node) -> Result<TaskEntry, Fault> {
-        let keys = ["testcase", "folder", "repo"];
+        let keys = ["testcase", "folder", "swebench", "repo"];
         let mut given = keys.into_iter().filter(|key| item.get(key).is_some());
         match (given.next(), given.next()) {
             (Some(_), Some(other)) => {
-                let message = "`testcase`, `folder` and `repo` cannot be combined in one task";
+                let message =
+                    "`testcase`, `folder`, `swebench` and `repo` cannot be combined in one task";
                 Err(Fault::new(item.key_span_of(other), message))
             }
             (None, _) => {
-                let message = "a task requires one of `testcase`, `folder` and `repo`";
+                let message = "a task requires one of `testcase`, `folder`, `swebench` and `repo`";
                 Err(Fault::new(item.span, message))
             }
             (Some("repo"), None) => item.read().map(Box::new).map(TaskEntry::Repo),
+            (Some("swebench"), None) => item.read().map(Box::new).map(TaskEntry::Swebench),
             (Some("folder"), None) => item.read().map(TaskEntry::Folder),
             (Some(_), None) => item.read().map(TaskEntry::Testcase),
         }
@@ -41,6 +44,7 @@ impl TaskEntry {
         let keys = [
             keys_of::<TestcaseEntry>(),
             keys_of::<FolderEntry>(),
+            keys_of::<SwebenchEntry>(),
             keys_of::<RepoEntry>(),
         ];
         keys.concat()
@@ -58,7 +62,7 @@ pub(crate) struct TestcaseEntry {
     pub(crate) category: Option<String>,
 }
 
-/// Tasks in Harbor's format.
+/// Task directories: in Harbor's format, or of Terminal-Bench 1.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FolderEntry {
@@ -66,6 +70,48 @@ pub(crate) struct FolderEntry {
     pub(crate) folder: String,
     /// The category of the tasks. Default: the category in their metadata.
     pub(crate) category: Option<String>,
+    /// Patterns of names of tasks. Default: all.
+    pub(crate) include: Option<Vec<String>>,
+    /// Patterns of names of tasks that are left out.
+    pub(crate) exclude: Option<Vec<String>>,
+    /// The largest number of tasks.
+    pub(crate) limit: Option<usize>,
+    /// The seed of a random sample of `limit` tasks. Default: the first ones.
+    pub(crate) sample_seed: Option<u64>,
+}
+
+/// Instances in the format of SWE-bench. Values are templates with `{id}`, `{image_id}`, `{repo}`,
+/// `{owner}`, `{name}`, `{base_commit}`, `{version}` and, in commands, `{test_files}`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SwebenchEntry {
+    /// A JSON or JSONL file of instances.
+    pub(crate) swebench: String,
+    /// The image of an instance, with its repository. Default: the `image_name` or `docker_image`
+    /// of the instance, else the public images of SWE-bench.
+    pub(crate) image: Option<String>,
+    /// The directory of the repository in the image. Default: /testbed.
+    pub(crate) workdir: Option<String>,
+    /// The repository: a URL, or a directory relative to the suite. It replaces the repository in
+    /// an image.
+    pub(crate) repos: Option<String>,
+    /// The command that prepares a workspace with `repos`, before the agent and before the tests.
+    pub(crate) install_cmd: Option<String>,
+    /// The test command, which writes a report to `$PROCTOR_REPORT` or prints it. Default: pytest
+    /// on the files of the test patch.
+    pub(crate) test_cmd: Option<String>,
+    /// Time limit of the agent in minutes. Default: 60.
+    pub(crate) time_limit_minutes: Option<f64>,
+    /// The category of the tasks. Default: the repository.
+    pub(crate) category: Option<String>,
+    /// Patterns of names of tasks. Default: all.
+    pub(crate) include: Option<Vec<String>>,
+    /// Patterns of names of tasks that are left out.
+    pub(crate) exclude: Option<Vec<String>>,
+    /// The largest number of tasks.
+    pub(crate) limit: Option<usize>,
+    /// The seed of a random sample of `limit` tasks. Default: the first ones.
+    pub(crate) sample_seed: Option<u64>,
 }
 
 /// A task that is a repository at a tag.

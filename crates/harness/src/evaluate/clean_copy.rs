@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
+    sync::Arc,
     time::Duration,
 };
 
@@ -104,6 +105,7 @@ impl Setup {
             Hidden::None => false,
             Hidden::Revision(_) => true,
             Hidden::Folder(folder) => folder.join(path).exists(),
+            Hidden::Patch(patch) => patched_files(patch).any(|it| it == path),
         };
         let is_of_case = |path: &str| {
             let name = path.rsplit('/').next();
@@ -131,6 +133,8 @@ pub(super) enum Hidden {
     Revision(String),
     /// A folder.
     Folder(Utf8PathBuf),
+    /// The text of a patch of the base.
+    Patch(Arc<str>),
 }
 
 /// A preparation in the clean copy, before the judging command.
@@ -224,7 +228,11 @@ impl<'a> CleanCopy<'a> {
             fill::edit(&UntrustedDir::new(copy.clone()), edits)
                 .map_err(|error| failed(error.into()))
         });
-        let mounts = mounts(setup, [&copy, &home, &report, &case]);
+        // The programs of a task's image may expect the files in their place.
+        let place = judging
+            .environment
+            .map_or("/workspace".into(), |_| judging.workdir);
+        let mounts = mounts(setup, place, [&copy, &home, &report, &case]);
         let image = setup.image.as_deref();
         let network = setup.network.clone();
         let exec_env = Box::pin(judging.fresh_exec_env(mounts, image, network, filling)).await?;
@@ -551,15 +559,25 @@ fn new_folder(scratch: &Utf8Path, name: &str) -> io::Result<Utf8PathBuf> {
     Ok(folder)
 }
 
-/// The mounts of a container for judging.
-fn mounts(setup: &Setup, [copy, home, report, case]: [&Utf8Path; 4]) -> Vec<Mount> {
+/// The files that a patch changes or adds.
+pub(crate) fn patched_files(patch: &str) -> impl Iterator<Item = &str> {
+    let headers = patch.lines().filter_map(|line| line.strip_prefix("+++ b/"));
+    headers.map(|path| path.trim_end_matches(['\t', '\r']))
+}
+
+/// The mounts of a container for judging, with the copy at `place`.
+fn mounts(
+    setup: &Setup,
+    place: &Utf8Path,
+    [copy, home, report, case]: [&Utf8Path; 4],
+) -> Vec<Mount> {
     let mount = |host: &Utf8Path, inside: &str, access| Mount {
         host: host.to_owned(),
         inside: inside.into(),
         access,
     };
     let mut all = vec![
-        mount(copy, "/workspace", Access::Write),
+        mount(copy, place.as_str(), Access::Write),
         mount(home, "/proctor/home", Access::Write),
         mount(report, "/proctor/report", Access::Write),
     ];

@@ -4,7 +4,7 @@ use proctor_record::fs::dir;
 use serde_json::{Value, json};
 
 use super::{
-    Evaluator, JudgesBy, Kind, RepoCommand, Verifier,
+    Evaluator, HiddenTests, JudgesBy, Kind, RepoCommand, Verifier,
     case_files::CaseFiles,
     clean_copy::{Hidden, Setup},
 };
@@ -47,7 +47,7 @@ fn of_verifier(verifier: &Verifier) -> Value {
     let environment = verifier.environment.as_ref();
     let collect = verifier.collect.iter();
     let collect = collect.map(|it| json!([it.command, it.timeout.as_secs(), it.user]));
-    json!({
+    let mut definition = json!({
         "mode": verifier.mode,
         "artifacts": verifier.artifacts,
         "reward_key": verifier.reward_key,
@@ -58,7 +58,12 @@ fn of_verifier(verifier: &Verifier) -> Value {
         "network": verifier.network.as_ref().map(|it| format!("{it:?}")),
         "image": environment.map(|it| of_image(&it.image)),
         "collect": collect.collect::<Vec<_>>(),
-    })
+    });
+    // An absent key keeps the digests of definitions without it.
+    if let Some(script) = &verifier.run_tests {
+        definition["run_tests"] = json!(dir::digest(script));
+    }
+    definition
 }
 
 /// An image by its name, or by the content that it is built from.
@@ -75,6 +80,7 @@ pub(super) fn of_repo_command(command: &RepoCommand<'_>) -> Value {
         JudgesBy::ExitCode => "exit code",
         JudgesBy::NewFindings => "new findings",
         JudgesBy::Tests(_) => "tests",
+        JudgesBy::AllTests(_) => "all tests",
         JudgesBy::OwnTests => "own tests",
     };
     let mut definition = json!({
@@ -82,7 +88,11 @@ pub(super) fn of_repo_command(command: &RepoCommand<'_>) -> Value {
         "timeout_s": command.timeout.as_secs(),
         "install": command.install.map(|it| &it.command),
         "build": command.build,
-        "hidden_tests": command.hidden_tests,
+        "hidden_tests": match command.hidden_tests {
+            HiddenTests::None => None,
+            HiddenTests::Revision(revision) => Some(revision),
+            HiddenTests::Patch(patch) => Some(&**patch),
+        },
         "image": command.image,
         "judges_by": judges_by,
     });

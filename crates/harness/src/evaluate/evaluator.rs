@@ -181,6 +181,16 @@ impl Evaluator {
                 settings.count_only(command.counted_tests);
                 Kind::Tests(Box::new(settings))
             }
+            JudgesBy::AllTests(protect) => {
+                let unread = tests::Unread::Nothing;
+                let mut settings =
+                    tests::TestsSettings::of_line(command.line, command.timeout, unread);
+                command.set_up(&mut settings.setup);
+                settings.setup.protect = protect.clone();
+                settings.count_only(command.counted_tests);
+                settings.require_all();
+                Kind::Tests(Box::new(settings))
+            }
             JudgesBy::OwnTests => {
                 let unread = tests::Unread::ExitCodeOfOwnTests;
                 let mut settings =
@@ -319,8 +329,8 @@ pub(crate) struct RepoCommand<'a> {
     pub(crate) install: Option<&'a Install>,
     /// The build command. If it fails the work fails.
     pub(crate) build: Option<&'a str>,
-    /// The revision with hidden tests, whose files are copied over the work.
-    pub(crate) hidden_tests: Option<&'a str>,
+    /// The hidden tests, whose files are copied over the work.
+    pub(crate) hidden_tests: HiddenTests<'a>,
     /// The Rust files of which only the `#[cfg(test)]` items are hidden tests.
     pub(crate) inline_tests: &'a [String],
     /// The only tests that count; all tests of the task if empty.
@@ -333,6 +343,16 @@ pub(crate) struct RepoCommand<'a> {
     pub(crate) judges_by: JudgesBy,
 }
 
+/// Tests of a repo task that agents do not see.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum HiddenTests<'a> {
+    None,
+    /// The files in which this revision differs from the task's.
+    Revision(&'a str),
+    /// The files of this patch.
+    Patch(&'a Arc<str>),
+}
+
 /// How the result of a command is judged.
 #[derive(Clone, Debug)]
 pub(crate) enum JudgesBy {
@@ -343,6 +363,9 @@ pub(crate) enum JudgesBy {
     /// By test results, with these files taken from the task; by the exit code for an unknown
     /// runner.
     Tests(Protect),
+    /// By the results of the named tests, with these files taken from the task: the score is 1 if
+    /// all pass, else 0.
+    AllTests(Protect),
     /// By the results of tests that are part of the work.
     OwnTests,
 }
@@ -361,9 +384,11 @@ impl RepoCommand<'_> {
         });
         setup.before = install.into_iter().chain(build).collect();
         setup.image = self.image.map(str::to_owned);
-        if let Some(revision) = self.hidden_tests {
-            setup.hidden = clean_copy::Hidden::Revision(revision.to_owned());
-            setup.inline_tests = self.inline_tests.to_vec();
-        }
+        setup.hidden = match self.hidden_tests {
+            HiddenTests::None => return,
+            HiddenTests::Revision(revision) => clean_copy::Hidden::Revision(revision.to_owned()),
+            HiddenTests::Patch(patch) => clean_copy::Hidden::Patch(Arc::clone(patch)),
+        };
+        setup.inline_tests = self.inline_tests.to_vec();
     }
 }

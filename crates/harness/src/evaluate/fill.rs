@@ -46,6 +46,7 @@ pub(super) async fn fill(
     let hidden = match &setup.hidden {
         Hidden::None => Vec::new(),
         Hidden::Revision(revision) => workspace.copy_over(revision, copy).await?,
+        Hidden::Patch(patch) => workspace.copy_patched_over(patch, copy).await?,
         Hidden::Folder(folder) => {
             dir::copy_over(folder.as_std_path(), copy.as_std_path())?;
             UntrustedDir::new(folder.clone()).files(&seal::UNSEALED)

@@ -31,7 +31,7 @@ mod verifier;
 
 pub use self::evaluator::{EVALUATORS, Evaluator};
 use self::evaluator::{EvidenceDir, Finding, Kind};
-pub(crate) use self::evaluator::{JudgesBy, RepoCommand};
+pub(crate) use self::evaluator::{HiddenTests, JudgesBy, RepoCommand};
 pub use self::judging::{
     About, EVIDENCE, JudgeContext, JudgeFuture, JudgeTrial, Judging, RunTrial,
 };
@@ -40,6 +40,7 @@ pub use self::{
     protect::is_test_file,
 };
 pub(crate) use above::private_dir;
+pub(crate) use clean_copy::patched_files;
 pub(crate) use definition::of_image;
 pub(crate) use git_diff::diff_record;
 pub(crate) use protect::Protect;

@@ -23,6 +23,7 @@ impl Evaluator {
         let setup = self.setup()?;
         let is_hidden = match &setup.hidden {
             clean_copy::Hidden::Folder(folder) => folder.join(path).exists(),
+            clean_copy::Hidden::Patch(text) => clean_copy::patched_files(text).any(|it| it == path),
             clean_copy::Hidden::None | clean_copy::Hidden::Revision(_) => false,
         };
         if is_hidden {
@@ -35,7 +36,7 @@ impl Evaluator {
     pub(crate) fn hidden_revision(&self) -> Option<&str> {
         match &self.setup()?.hidden {
             clean_copy::Hidden::Revision(revision) => Some(revision),
-            clean_copy::Hidden::None | clean_copy::Hidden::Folder(_) => None,
+            _ => None,
         }
     }
 

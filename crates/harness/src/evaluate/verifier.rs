@@ -39,6 +39,10 @@ const PASSING: f64 = 1.0;
 /// Runs the script like Harbor, so that a script without a `#!` line works.
 const RUN: &str = "\"$0\"";
 
+/// Runs the tests of a task of Terminal-Bench 1. The reward is 1 if all tests of the summary that
+/// pytest prints passed.
+const RUN_TESTS: &str = include_str!("verifier/run-tests-reward.sh");
+
 /// The folders of one verification.
 struct Folders {
     tests: Utf8PathBuf,
@@ -120,8 +124,22 @@ fn prepare(verifier: &Verifier, folders: &Folders) -> std::io::Result<()> {
     for name in ["verifier", "agent", "artifacts"] {
         fs::create_dir_all(folders.logs.join(name))?;
     }
-    copy_without_ignored(&verifier.tests, &folders.tests)?;
-    make_executable(&folders.tests.join("test.sh"))
+    lay_out_tests(verifier, &folders.tests)
+}
+
+/// Copies the files of the tests to a folder.
+fn lay_out_tests(verifier: &Verifier, to: &Utf8Path) -> std::io::Result<()> {
+    let Some(script) = &verifier.run_tests else {
+        copy_without_ignored(&verifier.tests, to)?;
+        return make_executable(&to.join("test.sh"));
+    };
+    fs::create_dir_all(to)?;
+    if verifier.tests.is_dir() {
+        dir::copy_over(verifier.tests.as_std_path(), to.as_std_path())?;
+    }
+    fs::copy(script, to.join("run-tests.sh"))?;
+    fs::write(to.join("test.sh"), RUN_TESTS)?;
+    make_executable(&to.join("test.sh"))
 }
 
 /// Copies a folder of a task without files in its `.harborignore`.

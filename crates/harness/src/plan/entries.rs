@@ -5,16 +5,15 @@ use std::{collections::BTreeMap, sync::Arc};
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_document::{ConfigError, Fault, Node};
 
+use super::selection::Selection;
 use crate::{
     config::{Settings, TaskEntry},
     task::{
-        Task, case, find, harbor,
+        Task, case, find, folder,
         repo_task::{self, Surroundings},
+        swebench::{self, Instance},
     },
 };
-
-/// The reason why a task of Terminal-Bench 1 is refused.
-const TERMINAL_BENCH: &str = "a `task.yaml` next to `run-tests.sh` is a task of Terminal-Bench 1, which is not supported: convert it to a folder with a task.toml";
 
 /// A task that is found but not loaded yet, with its category in the suite.
 pub(super) enum FoundTask {
@@ -22,6 +21,7 @@ pub(super) enum FoundTask {
     Folder(Utf8PathBuf, Option<String>),
     /// With its id in the suite.
     Repo(Box<Task>, Option<String>),
+    Instance(Result<Box<Task>, RefusedTask>),
 }
 
 /// Finds the tasks of all entries, in the order of the file; those of a folder are sorted.
@@ -74,14 +74,39 @@ fn find_entry(
             let found = find::task_folders(&folder);
             if found.is_empty() {
                 let message = format!("no tasks found in {}", entry.folder);
-                let hint = if find::is_terminal_bench(&folder) {
-                    TERMINAL_BENCH.to_owned()
-                } else {
-                    format!("a task is a folder with a {}", find::TASK_FILE)
-                };
+                let hint = format!("a task is a folder with a {}", find::TASK_FILE);
                 return Err(vec![node.fault("folder", message).with_hint(hint)]);
             }
+            let selection = Selection {
+                include: entry.include.unwrap_or_default(),
+                exclude: entry.exclude.unwrap_or_default(),
+                limit: entry.limit,
+                sample_seed: entry.sample_seed,
+            };
+            let found =
+                selection.apply(found, |path, matches| path.file_name().is_some_and(matches));
+            let found = found.map_err(|(key, message)| vec![node.fault(key, message)])?;
             let task = |path| FoundTask::Folder(path, entry.category.clone());
+            Ok(found.into_iter().map(task).collect())
+        }
+        TaskEntry::Swebench(entry) => {
+            let file = surroundings.folder.join(&entry.swebench);
+            let found = swebench::read(&file, &entry, surroundings.folder);
+            let found = found.map_err(|message| vec![node.fault("swebench", message)])?;
+            let selection = Selection {
+                include: entry.include.clone().unwrap_or_default(),
+                exclude: entry.exclude.clone().unwrap_or_default(),
+                limit: entry.limit,
+                sample_seed: entry.sample_seed,
+            };
+            let found = selection.apply(found, |instance, matches| matches(&instance.id));
+            let found = found.map_err(|(key, message)| vec![node.fault(key, message)])?;
+            let task = |instance: Instance| {
+                FoundTask::Instance(instance.task.map(Box::new).map_err(|error| RefusedTask {
+                    names: vec![instance.id],
+                    error,
+                }))
+            };
             Ok(found.into_iter().map(task).collect())
         }
         TaskEntry::Testcase(entry) => {
@@ -136,12 +161,16 @@ pub(super) fn load_tasks(
     for found in found {
         let folder = match &found {
             FoundTask::Folder(path, _) => Some(path.clone()),
-            FoundTask::Case(..) | FoundTask::Repo(..) => None,
+            _ => None,
         };
         let (loaded, category) = match found {
             FoundTask::Case(path, category) => (case::load(&path, env, settings), category),
-            FoundTask::Folder(path, category) => (harbor::load(&path, env, settings), category),
-            FoundTask::Repo(task, _) => (Ok(*task), None),
+            FoundTask::Folder(path, category) => (folder::load(&path, env, settings), category),
+            FoundTask::Repo(task, _) | FoundTask::Instance(Ok(task)) => (Ok(*task), None),
+            FoundTask::Instance(Err(instance)) => {
+                refused.push(instance);
+                continue;
+            }
         };
         match loaded {
             Ok(task) => tasks.push(Arc::new(Task {

@@ -8,6 +8,7 @@ mod experiment;
 mod filter;
 mod policy;
 mod run_plan;
+mod selection;
 mod suite;
 mod treatment;
 mod vary;
@@ -25,6 +26,7 @@ pub use self::{
     filter::{Filter, NoMatch},
     policy::{Contender, Policy, Retry},
     run_plan::{Input, RunPlan, SameName, TrialPlan, auto_order},
+    selection::Selection,
     suite::{ResolvedSuite, load_kept_suite, load_suite, resolve_suite, suite_of_folders},
     treatment::PlannedTreatment,
 };

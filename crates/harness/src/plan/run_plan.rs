@@ -12,11 +12,7 @@ use proctor_agents::{
 };
 use proctor_document::{ConfigError, Fault, Node, Span};
 use proctor_gateway::Prices;
-use proctor_record::{
-    record::{TaskKind, cli::Registry},
-    shuffle::Shuffle,
-    usage::Usd,
-};
+use proctor_record::{record::cli::Registry, shuffle::Shuffle, usage::Usd};
 use proctor_sandbox::{SandboxKind, host::Host, packages::Package};
 use serde_json::Value;
 
@@ -111,8 +107,8 @@ impl TrialPlan {
 
 /// Checks that a task can and may run on this machine, without a container.
 fn check_sandbox(task: &Task, execution: &Execution) -> Result<(), ConfigError> {
-    if !execution.chose_sandbox && task.kind == TaskKind::Folder {
-        let message = "the scripts of a task folder run on this machine only if that is chosen";
+    if !execution.chose_sandbox && task.kind.is_foreign() {
+        let message = "the scripts of a task folder and the code of an instance run on this machine only if that is chosen";
         let fault = Fault::new(Span::default(), message);
         let hint = "use `--sandbox docker` (in a suite `sandbox: docker`), or `--sandbox local` if you trust the task";
         return Err(task.source.error(vec![fault.with_hint(hint)]));

@@ -28,7 +28,7 @@ use crate::{
     run::{
         FailedStart, Gateways, ResourceSpec, Resources, RunError, SNAPSHOT_FILE, cache_of, status,
     },
-    task::{Task, case, existing, harbor},
+    task::{Task, case, existing, folder},
     workspace::Bases,
 };
 
@@ -308,7 +308,7 @@ impl Rescore<'_> {
         let loaded = match record.task.kind {
             Some(TaskKind::Folder) => {
                 let folder = file.parent().unwrap_or(&file);
-                harbor::load(folder, env, self.settings)
+                folder::load(folder, env, self.settings)
             }
             Some(TaskKind::Directory) => {
                 let directory = Utf8Path::new(&record.task.repo);

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use camino::Utf8Path;
 use proctor_document::ConfigError;
 use proctor_record::{
-    record::{Record, TaskKind, TrialStatus, VerdictStatus},
+    record::{Record, TrialStatus, VerdictStatus},
     text::counted,
 };
 use proctor_sandbox::{SandboxKind, host::Host};
@@ -72,7 +72,7 @@ pub fn execution(task: &Task, wanted: &Execution) -> Execution {
         keep_workspace: KeepWorkspace::None,
         ..Execution::default()
     };
-    let needs_container = task.kind == TaskKind::Folder || task.needs_container().is_some();
+    let needs_container = task.kind.is_foreign() || task.needs_container().is_some();
     if wanted.chose_sandbox {
         execution.choose_sandbox(wanted.sandbox);
     } else if needs_container {

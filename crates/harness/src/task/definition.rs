@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Asks, Files, Task};
 use crate::{
-    config::{History, Hook, Reference},
+    config::{History, Hook, Reference, Solution},
     evaluate::{Evaluator, of_image},
     workspace::Environment,
 };
@@ -94,6 +94,10 @@ fn of_reference(reference: &Reference) -> Value {
     match reference {
         Reference::Branch(branch) => json!({"revision": branch}),
         Reference::Patch(path) | Reference::Folder(path) => json!({"sha256": dir::digest(path)}),
+        Reference::PatchText(text) => json!({"patch": &**text}),
+        Reference::Script(Solution {
+            script: Some(text), ..
+        }) => json!({"script": text}),
         Reference::Script(solution) => json!({"sha256": dir::digest(&solution.folder)}),
     }
 }

@@ -1,6 +1,8 @@
 //! Finds tasks: test cases in a folder, task folders in Harbor's format, and matches of a pattern.
 //! All commands use this module.
 
+use std::io::Read;
+
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_record::fs::{
     expand::{Hidden, entries, expand},
@@ -9,26 +11,30 @@ use proctor_record::fs::{
 
 use crate::config::is_suite;
 
+/// The part of a file that shows its format.
+const MAX_START: u64 = 1 << 20;
+
 /// The file that makes a folder a task.
 pub const TASK_FILE: &str = "task.toml";
 
-/// Whether a folder is a task in Harbor's format.
+/// The file of a task of Terminal-Bench 1.
+pub const TERMINAL_BENCH_FILE: &str = "task.yaml";
+
+/// Whether a folder is a task: in Harbor's format, or of Terminal-Bench 1.
 pub fn is_task_folder(path: &Utf8Path) -> bool {
-    path.join(TASK_FILE).is_file()
+    path.join(TASK_FILE).is_file() || is_terminal_bench(path)
 }
 
-/// Whether a folder is a task in Harbor's format, or contains some.
+/// Whether a folder is a task, or contains some.
 pub fn is_dataset(path: &Utf8Path) -> bool {
     path.is_dir() && !task_folders(path).is_empty()
 }
 
-/// Whether a folder is a task of Terminal-Bench 1, or contains some.
+/// Whether a folder is a task of Terminal-Bench 1.
 pub fn is_terminal_bench(path: &Utf8Path) -> bool {
-    let is_one = |folder: &Utf8Path| {
-        let has = |name: &str| folder.join(name).is_file();
-        has("task.yaml") && (has("run-tests.sh") || has("docker-compose.yaml"))
-    };
-    is_one(path) || children(path).iter().any(|folder| is_one(folder))
+    let has = |name: &str| path.join(name).is_file();
+    let has_parts = has("run-tests.sh") || has("docker-compose.yaml");
+    has(TERMINAL_BENCH_FILE) && has_parts && !has(TASK_FILE)
 }
 
 /// A task folder, the task folders in a folder, or the matches of a pattern.
@@ -44,6 +50,23 @@ pub fn task_folders(path: &Utf8Path) -> Vec<Utf8PathBuf> {
     let mut found = children(path);
     found.retain(|folder| is_task_folder(folder));
     found
+}
+
+/// Whether a file has instances in the format of SWE-bench: JSON or JSONL.
+pub fn is_instances(path: &Utf8Path) -> bool {
+    let is_json = matches!(path.extension(), Some("json" | "jsonl"));
+    let start = || {
+        let mut start = Vec::new();
+        let file = fs_err::File::open(path).ok()?;
+        file.take(MAX_START).read_to_end(&mut start).ok()?;
+        Some(start)
+    };
+    is_json
+        && path.is_file()
+        && start().is_some_and(|start| {
+            let has = |key: &[u8]| memchr::memmem::find(&start, key).is_some();
+            has(b"\"instance_id\"") || has(b"\"FAIL_TO_PASS\"")
+        })
 }
 
 /// A file, the test cases of a folder, or the matches of a pattern.

@@ -104,6 +104,7 @@ fn reference(folder: &Utf8Path, env: BTreeMap<String, String>) -> Option<Referen
     let is_there = solution.join("solve.sh").is_file();
     is_there.then_some(Reference::Script(Solution {
         folder: solution,
+        script: None,
         env,
     }))
 }

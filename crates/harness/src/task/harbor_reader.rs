@@ -356,6 +356,7 @@ impl HarborReader<'_> {
         Verifier {
             mode,
             tests: named::absolute(&tests),
+            run_tests: None,
             env: table.env.clone(),
             local_env: environment.local_env(),
             user: table.user.as_ref().map(|user| user.0.clone()),

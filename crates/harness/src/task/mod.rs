@@ -6,12 +6,15 @@ pub mod case;
 mod definition;
 pub mod existing;
 pub mod find;
+pub mod folder;
 pub mod harbor;
 mod harbor_reader;
 mod harbor_toml;
 pub mod repo_task;
+pub mod swebench;
 #[expect(clippy::module_inception, reason = "the main type of the module")]
 mod task;
+pub mod terminal_bench;
 #[cfg(test)]
 mod tests;
 

@@ -14,7 +14,7 @@ use crate::{
         EvaluatorSpec, GreenWeights, Hooks, OutputLimits, ProgressLimits, Reference, Repo,
         RepoEntry, Source, Weights, revision_problem, solution_paths,
     },
-    evaluate::{Evaluator, JudgesBy, Protect, RepoCommand},
+    evaluate::{Evaluator, HiddenTests, JudgesBy, Protect, RepoCommand},
     workspace::{Checkout, Install},
 };
 
@@ -385,7 +385,7 @@ fn evaluators(written: &RepoEntry, protect: Protect, suite: &Surroundings<'_>) -
         timeout: COMMAND_TIMEOUT,
         install: install.as_ref(),
         build: None,
-        hidden_tests: None,
+        hidden_tests: HiddenTests::None,
         inline_tests: &[],
         counted_tests: &[],
         image: written.validation_image.as_deref(),
@@ -422,7 +422,10 @@ fn evaluators(written: &RepoEntry, protect: Protect, suite: &Surroundings<'_>) -
     let counted: Vec<String> = counted.into_iter().flatten().flatten().cloned().collect();
     let hidden = RepoCommand {
         line: &hidden_line,
-        hidden_tests: written.validation_tag.as_deref(),
+        hidden_tests: match written.validation_tag.as_deref() {
+            Some(tag) => HiddenTests::Revision(tag),
+            None => HiddenTests::None,
+        },
         inline_tests: written.inline_tests.as_deref().unwrap_or_default(),
         counted_tests: &counted,
         ..tests(worth.tests, JudgesBy::Tests(protect))

@@ -254,6 +254,11 @@ impl Trial<'_> {
                 fs_err::copy(written, &patch)?;
                 Ok(Some(ReferenceAt::Patch(exec_env.inside(&patch))))
             }
+            Some(Reference::PatchText(text)) => {
+                let patch = trial_dir.scratch.join("reference.patch");
+                fs_err::write(&patch, text.as_bytes())?;
+                Ok(Some(ReferenceAt::Patch(exec_env.inside(&patch))))
+            }
             Some(Reference::Branch(branch)) => {
                 let patch = trial_dir.scratch.join("reference.patch");
                 let written = workspace.reference_patch(branch, &patch).await;
@@ -265,7 +270,13 @@ impl Trial<'_> {
                 let stage = trial_dir.scratch.join("reference");
                 let folder = stage.join("solution");
                 fs_err::create_dir_all(&stage)?;
-                copy_without_ignored(&solution.folder, &folder)?;
+                match &solution.script {
+                    Some(text) => {
+                        fs_err::create_dir(&folder)?;
+                        fs_err::write(folder.join("solve.sh"), text)?;
+                    }
+                    None => copy_without_ignored(&solution.folder, &folder)?,
+                }
                 make_executable(&folder.join("solve.sh"))?;
                 let inside = match exec_env {
                     ExecEnv::Local => folder,

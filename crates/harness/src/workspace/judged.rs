@@ -44,6 +44,15 @@ impl Workspace {
 
     /// The tree that results from applying a patch to another tree.
     pub async fn patched(&self, tree: &str, patch: &Utf8Path) -> Result<String, WorkspaceError> {
+        self.apply(tree, patch.as_str(), "").await
+    }
+
+    /// The tree that results from applying the text of a patch to another tree.
+    pub async fn patched_by(&self, tree: &str, text: &str) -> Result<String, WorkspaceError> {
+        self.apply(tree, "-", text).await
+    }
+
+    async fn apply(&self, tree: &str, patch: &str, text: &str) -> Result<String, WorkspaceError> {
         let index = self.fresh_index();
         let git = self
             .git
@@ -55,9 +64,9 @@ impl Workspace {
             "--cached",
             "--allow-empty",
             "--whitespace=nowarn",
-            patch.as_str(),
+            patch,
         ];
-        git.run(apply).await?;
+        git.run_with_input(apply, text.into()).await?;
         let patched = git.line(["write-tree"]).await?;
         fs::remove_file(&index)?;
         Ok(patched)
@@ -87,6 +96,27 @@ impl Workspace {
         };
         self.git.copy_tree_from(from, &tree).await?;
         self.git.copy_tree_from(from, source_tree).await?;
+        self.copy_differing(source_tree, &tree, to).await
+    }
+
+    /// Copies the files that a patch of the base changes or adds over the directory `to`. Returns
+    /// their names.
+    pub async fn copy_patched_over(
+        &self,
+        patch: &str,
+        to: &Utf8Path,
+    ) -> Result<Vec<String>, WorkspaceError> {
+        let tree = self.patched_by(&self.base_tree, patch).await?;
+        self.copy_differing(&self.base_tree, &tree, to).await
+    }
+
+    /// Copies the files of `tree` that differ from those of `base` over the directory `to`.
+    async fn copy_differing(
+        &self,
+        base: &str,
+        tree: &str,
+        to: &Utf8Path,
+    ) -> Result<Vec<String>, WorkspaceError> {
         let differing = [
             "diff-tree",
             "-r",
@@ -94,8 +124,8 @@ impl Workspace {
             "--no-renames",
             "--diff-filter=d",
             "--name-only",
-            source_tree,
-            &tree,
+            base,
+            tree,
         ];
         let names = self.git.run(differing).await?;
         let index = self.fresh_index();
@@ -103,7 +133,7 @@ impl Workspace {
             .git
             .with_files(to)
             .with_env(&[("GIT_INDEX_FILE", index.as_str())]);
-        git.run(["read-tree", &tree]).await?;
+        git.run(["read-tree", tree]).await?;
         let checkout = ["checkout-index", "--force", "-z", "--stdin"];
         git.run_with_input(checkout, names.clone()).await?;
         fs::remove_file(&index)?;

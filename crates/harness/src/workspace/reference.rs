@@ -18,16 +18,8 @@ impl Workspace {
                 }
                 Ok(tree)
             }
-            Reference::Patch(patch) => {
-                let index = git.dir().join(format!("index-{}", uuid::Uuid::now_v7()));
-                let git = git.clone().with_env(&[("GIT_INDEX_FILE", index.as_str())]);
-                git.run(["read-tree", &self.base_tree]).await?;
-                git.run(["apply", "--cached", "--allow-empty", patch.as_str()])
-                    .await?;
-                let tree = git.line(["write-tree"]).await?;
-                fs::remove_file(&index)?;
-                Ok(tree)
-            }
+            Reference::Patch(patch) => self.patched(&self.base_tree, patch).await,
+            Reference::PatchText(text) => self.patched_by(&self.base_tree, text).await,
             Reference::Folder(folder) => {
                 let index = git.dir().join(format!("index-{}", uuid::Uuid::now_v7()));
                 let git = git

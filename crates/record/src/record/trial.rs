@@ -248,10 +248,20 @@ pub enum TaskKind {
     Folder,
     /// A git repo at a tag, as in Thunderdome.
     Repo,
+    /// An instance in the format of SWE-bench.
+    Instance,
     /// A youBencha test case.
     Testcase,
     /// A directory with existing work.
     Directory,
+}
+
+impl TaskKind {
+    /// Whether its programs are usually not the user's own. They run on this machine only if the
+    /// user chooses that.
+    pub fn is_foreign(self) -> bool {
+        matches!(self, TaskKind::Folder | TaskKind::Instance)
+    }
 }
 
 /// The limits of an agent; absent means no limit.

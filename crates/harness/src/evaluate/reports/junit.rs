@@ -61,6 +61,8 @@ fn case(case: &Element, path: &[&str]) -> TestCase {
         duration: case.attribute("time").and_then(seconds),
         message: reason.and_then(words),
         reruns: u32::try_from(reruns).unwrap_or(u32::MAX),
+        is_expected_failure: reason.and_then(|reason| reason.attribute("type"))
+            == Some("pytest.xfail"),
         ..TestCase::new(name, status)
     }
 }

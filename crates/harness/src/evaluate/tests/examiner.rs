@@ -16,7 +16,7 @@ use super::{
     grade::{Grade, Graded},
     placement::{Locations, UnitTests},
     sentinel::{self, Checked, OwnFile},
-    settings::Origin,
+    settings::{Origin, Scoring},
     trace::{self, Sources},
 };
 use crate::evaluate::{
@@ -483,6 +483,10 @@ impl Examiner<'_> {
             passed,
             total,
         } = grade.graded();
+        let score = match self.settings.scoring {
+            Scoring::AllOrNothing if score < 1.0 => 0.0,
+            Scoring::AllOrNothing | Scoring::Share => score,
+        };
         let is_passed = score >= self.settings.threshold;
         let mut message = format!("{passed} of {total} tests passed");
         message.extend(grade.remarks().iter().map(|remark| format!("; {remark}")));

@@ -191,7 +191,17 @@ pub(in crate::evaluate) struct TestsSettings {
     pub(super) timeout: Option<Duration>,
     sentinels: Option<bool>,
     pub(super) unread: Unread,
+    pub(super) scoring: Scoring,
     pub(in crate::evaluate) setup: Setup,
+}
+
+/// The score of tests of which some pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scoring {
+    /// The share that passed.
+    Share,
+    /// 0.
+    AllOrNothing,
 }
 
 /// The fallback if no results can be read and the task itself has none either.
@@ -263,6 +273,7 @@ impl TestsSettings {
             timeout: command::timeout(written.timeout_ms),
             sentinels: written.sentinels,
             unread: Unread::Nothing,
+            scoring: Scoring::Share,
             setup,
         })
     }
@@ -286,6 +297,7 @@ impl TestsSettings {
             timeout: Some(timeout),
             sentinels: None,
             unread,
+            scoring: Scoring::Share,
             setup,
         }
     }
@@ -293,6 +305,11 @@ impl TestsSettings {
     /// Counts only the tests with these names, if there are any.
     pub(in crate::evaluate) fn count_only(&mut self, names: &[String]) {
         self.wanted = names.to_vec();
+    }
+
+    /// Scores 1 only if all tests pass, and 0 otherwise.
+    pub(in crate::evaluate) fn require_all(&mut self) {
+        self.scoring = Scoring::AllOrNothing;
     }
 
     /// Whether the tests are part of the work.

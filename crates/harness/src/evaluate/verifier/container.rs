@@ -12,10 +12,7 @@ use proctor_sandbox::{
     shell::{self, ShellCommand, ShellResult},
 };
 
-use super::{
-    Verifier, VerifierMode, artifacts, conclude, copy_without_ignored, interpreters,
-    make_executable,
-};
+use super::{Verifier, VerifierMode, artifacts, conclude, interpreters, lay_out_tests};
 use crate::{
     evaluate::{EvidenceDir, Finding, Judging, reward},
     model_access::{self, TrialModels},
@@ -193,8 +190,7 @@ fn workdir_of(verifier: &Verifier, judging: &Judging<'_>, fresh: &ContainerEnv) 
 /// The folders of the container: `/tests` and the folders below `/logs`.
 fn lay_out(verifier: &Verifier, stage: &Utf8Path) -> std::io::Result<()> {
     make_logs(stage)?;
-    copy_without_ignored(&verifier.tests, &stage.join("tests"))?;
-    make_executable(&stage.join("tests/test.sh"))
+    lay_out_tests(verifier, &stage.join("tests"))
 }
 
 /// A fresh container of the verifier's image, or of the agent's.

@@ -35,6 +35,9 @@ pub struct Verifier {
     pub mode: VerifierMode,
     /// The folder of `test.sh` and its files.
     pub tests: Utf8PathBuf,
+    /// The script of a task of Terminal-Bench 1, which prints results instead of a reward. It is
+    /// next to the files of `tests`.
+    pub run_tests: Option<Utf8PathBuf>,
     /// Its own variables.
     pub env: BTreeMap<String, String>,
     /// The variables of the agent's environment, for a verifier without a container.

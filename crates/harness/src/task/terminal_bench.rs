@@ -1,0 +1,348 @@
+//! A task of Terminal-Bench 1, read directly: `task.yaml`, `Dockerfile`, `docker-compose.yaml` with
+//! the service `client`, `run-tests.sh`, `tests/` and `solution.sh` or `solution.yaml`.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use camino::Utf8Path;
+use proctor_agents::agent::PromptSource;
+use proctor_document::{ConfigError, Fault, Node, Span, Value};
+use proctor_record::{
+    fs::{dir, named},
+    record::TaskKind,
+};
+use serde::Deserialize;
+
+use super::{Asks, Files, RunFolder, Task, TaskLimits, find::TERMINAL_BENCH_FILE};
+use crate::{
+    config::{Hooks, OutputLimits, ProgressLimits, Reference, Settings, Solution, Source},
+    evaluate::{Evaluator, Verifier, VerifierMode},
+    workspace::{Environment, Image, Recipe},
+};
+
+const COMPOSE_FILE: &str = "docker-compose.yaml";
+/// The service of the agent.
+const SERVICE: &str = "client";
+const AGENT_TIMEOUT_SEC: f64 = 360.0;
+const TEST_TIMEOUT_SEC: f64 = 60.0;
+const BUILD_TIMEOUT: Duration = Duration::from_mins(10);
+/// Variables of compose files that name paths in the container.
+const PATHS: [(&str, &str); 3] = [
+    ("${T_BENCH_TEST_DIR}", "/tests"),
+    ("${T_BENCH_CONTAINER_LOGS_PATH}", "/logs"),
+    ("${T_BENCH_CONTAINER_AGENT_LOGS_PATH}", "/logs/agent"),
+];
+/// Keys of the service that have no effect on a single container.
+const WITHOUT_EFFECT: [&str; 7] = [
+    "container_name",
+    "command",
+    "stdin_open",
+    "tty",
+    "init",
+    "restart",
+    "platform",
+];
+
+/// The file. Further keys describe the task only.
+#[derive(Debug, Deserialize)]
+struct TaskYaml {
+    instruction: String,
+    category: Option<String>,
+    parser_name: Option<String>,
+    max_agent_timeout_sec: Option<f64>,
+    max_test_timeout_sec: Option<f64>,
+}
+
+/// A command of `solution.yaml`.
+#[derive(Debug, Deserialize)]
+struct SolutionCommand {
+    command: String,
+    append_enter: Option<bool>,
+}
+
+/// The parts of the service that are used.
+#[derive(Default)]
+struct Client {
+    dockerfile: Option<String>,
+    context: Option<String>,
+    image: Option<String>,
+    workdir: Option<String>,
+    env: BTreeMap<String, String>,
+}
+
+/// Reads and checks a task folder.
+pub fn load(
+    folder: &Utf8Path,
+    env: &BTreeMap<String, String>,
+    _settings: &Settings,
+) -> Result<Task, ConfigError> {
+    let (source, root) = Source::read_as_is(&folder.join(TERMINAL_BENCH_FILE))?;
+    let source = Arc::new(source);
+    let one = |fault| source.error(vec![fault]);
+    let written: TaskYaml = root.read().map_err(one)?;
+    let [agent, tests] = limits(&written, &root).map_err(|faults| source.error(faults))?;
+    let run_tests = folder.join("run-tests.sh");
+    if !run_tests.is_file() {
+        let fault = Fault::new(Span::default(), "the task has no run-tests.sh");
+        return Err(one(fault));
+    }
+    let client = client(folder)?;
+    let path = env.get("PATH").map(String::as_str).unwrap_or_default();
+    let environment = environment(folder, client, path)?;
+    let mut notes = Vec::new();
+    let reference = reference(folder, &mut notes)?;
+    let folder_name = named::absolute(folder);
+    let name = folder_name.file_name().unwrap_or("task").to_owned();
+    let hash = dir::hash(folder.as_std_path());
+    let first_line = written.instruction.trim().lines().next();
+    Ok(Task {
+        description: first_line.unwrap_or_default().chars().take(200).collect(),
+        aliases: vec![name.clone()],
+        name,
+        kind: TaskKind::Folder,
+        category: written.category,
+        notes,
+        unset: Vec::new(),
+        asks: Asks::Prompt(PromptSource::Text(written.instruction)),
+        reference,
+        limits: TaskLimits {
+            timeout: Some(agent),
+            tells_deadline: false,
+            idle_timeout: None,
+            progress: ProgressLimits::default(),
+            output: OutputLimits::default(),
+        },
+        evaluators: vec![Evaluator::of_verifier(verifier(
+            folder,
+            &environment,
+            tests,
+        ))]
+        .into(),
+        files: Files::Image(Box::new(environment)),
+        install: None,
+        patterns: Vec::new(),
+        hooks: Hooks::default(),
+        run_folder: RunFolder::default(),
+        folder: folder_name,
+        config_hash: hash.map_err(|error| ConfigError::unreadable(folder, &error))?,
+        source,
+    })
+}
+
+/// The time limits of the agent and of the tests, and a parser that is supported.
+fn limits(written: &TaskYaml, root: &Node) -> Result<[Duration; 2], Vec<Fault>> {
+    let mut faults = Vec::new();
+    let parser = written.parser_name.as_deref().unwrap_or("pytest");
+    if parser != "pytest" {
+        let message = format!("the parser `{parser}` is not supported, only `pytest`");
+        faults.push(root.fault("parser_name", message));
+    }
+    if written.instruction.trim().is_empty() {
+        faults.push(root.fault("instruction", "the instruction is empty"));
+    }
+    let mut seconds = |key: &str, value: Option<f64>, usual: f64| {
+        let time = Duration::try_from_secs_f64(value.unwrap_or(usual)).ok();
+        let time = time.filter(|time| !time.is_zero());
+        if time.is_none() {
+            let message = format!("`{key}` must be a positive number of seconds");
+            faults.push(root.fault(key, message));
+        }
+        time.unwrap_or_default()
+    };
+    let agent = written.max_agent_timeout_sec;
+    let agent = seconds("max_agent_timeout_sec", agent, AGENT_TIMEOUT_SEC);
+    let tests = written.max_test_timeout_sec;
+    let tests = seconds("max_test_timeout_sec", tests, TEST_TIMEOUT_SEC);
+    if faults.is_empty() {
+        Ok([agent, tests])
+    } else {
+        Err(faults)
+    }
+}
+
+/// The service of the agent in the compose file, which must be its only one.
+fn client(folder: &Utf8Path) -> Result<Client, ConfigError> {
+    let path = folder.join(COMPOSE_FILE);
+    if !path.is_file() {
+        return Ok(Client::default());
+    }
+    let (source, root) = Source::read_as_is(&path)?;
+    let refuse = |fault| source.error(vec![fault]);
+    let services = root.get("services").map(|services| &services.value);
+    let Some(Value::Map(services)) = services else {
+        return Err(refuse(root.fault("services", "the file has no `services`")));
+    };
+    let service = services.iter().find(|(_, name, _)| name == SERVICE);
+    let Some((_, _, service)) = service else {
+        let message = format!("the file has no service `{SERVICE}`");
+        return Err(refuse(root.fault("services", message)));
+    };
+    if services.len() > 1 {
+        let message = "an environment of several services is not supported for Terminal-Bench 1";
+        return Err(refuse(root.fault("services", message)));
+    }
+    read_service(service).map_err(|faults| source.error(faults))
+}
+
+fn read_service(service: &Node) -> Result<Client, Vec<Fault>> {
+    let mut client = Client::default();
+    let mut faults = Vec::new();
+    let Value::Map(entries) = &service.value else {
+        return Err(vec![Fault::new(service.span, "a service must be a map")]);
+    };
+    for (span, key, value) in entries {
+        let text = || value.as_str().map(str::to_owned);
+        match key.as_str() {
+            "build" => {
+                let inner = |key: &str| value.get(key).and_then(Node::as_str).map(str::to_owned);
+                client.context = text().or_else(|| inner("context"));
+                client.dockerfile = inner("dockerfile");
+            }
+            // A name for the image that is built.
+            "image" => client.image = text().filter(|_| service.get("build").is_none()),
+            "working_dir" => client.workdir = text(),
+            "environment" => client.env = variables(value),
+            "volumes" if has_only_logs(value) => {}
+            key if WITHOUT_EFFECT.contains(&key) => {}
+            _ => {
+                let message = format!("`{key}` of a service is not supported");
+                faults.push(Fault::new(*span, message));
+            }
+        }
+    }
+    if faults.is_empty() {
+        Ok(client)
+    } else {
+        Err(faults)
+    }
+}
+
+/// The variables of a service: a map, or a list of `NAME=value`.
+fn variables(node: &Node) -> BTreeMap<String, String> {
+    let plain = |text: &str| {
+        let paths = PATHS.iter();
+        paths.fold(text.to_owned(), |text, (name, path)| {
+            text.replace(name, path)
+        })
+    };
+    match &node.value {
+        Value::Map(entries) => {
+            let text = |value: &Node| value.read::<serde_json::Value>().unwrap_or_default();
+            let text = |value: &Node| match text(value) {
+                serde_json::Value::String(text) => plain(&text),
+                other => other.to_string(),
+            };
+            let entries = entries.iter();
+            entries
+                .map(|(_, name, value)| (name.clone(), text(value)))
+                .collect()
+        }
+        Value::List(items) => {
+            let pairs = items
+                .iter()
+                .filter_map(|item| item.as_str()?.split_once('='));
+            pairs
+                .map(|(name, value)| (name.to_owned(), plain(value)))
+                .collect()
+        }
+        _ => BTreeMap::new(),
+    }
+}
+
+/// Whether all volumes are the folders of logs, which Proctor has itself.
+fn has_only_logs(node: &Node) -> bool {
+    let is_log = |item: &Node| item.as_str().is_some_and(|it| it.starts_with("${T_BENCH_"));
+    matches!(&node.value, Value::List(items) if items.iter().all(is_log))
+}
+
+fn environment(folder: &Utf8Path, client: Client, path: &str) -> Result<Environment, ConfigError> {
+    let whole = |message: String| ConfigError::whole(folder, Fault::new(Span::default(), message));
+    let image = if let Some(name) = client.image {
+        Image::Named(name)
+    } else {
+        let context = folder.join(client.context.as_deref().unwrap_or("."));
+        let dockerfile = context.join(client.dockerfile.as_deref().unwrap_or("Dockerfile"));
+        if !dockerfile.is_file() {
+            return Err(whole(format!("missing {dockerfile}")));
+        }
+        Image::Build {
+            context,
+            dockerfile,
+        }
+    };
+    let local = match &image {
+        Image::Named(_) => Err(whole("the task has no Dockerfile".to_owned())),
+        Image::Build {
+            context,
+            dockerfile,
+        } => {
+            let text = fs_err::read_to_string(dockerfile)
+                .map_err(|error| ConfigError::unreadable(dockerfile, &error))?;
+            let workdir = client.workdir.as_deref().map(Utf8Path::new);
+            let recipe = Recipe::read(&text, context, workdir, path);
+            recipe.map(Arc::new).map_err(|faults| ConfigError {
+                path: dockerfile.clone(),
+                text: Some(text),
+                faults,
+            })
+        }
+    };
+    Ok(Environment {
+        image,
+        build_timeout: BUILD_TIMEOUT,
+        cpus: None,
+        memory_mb: None,
+        storage_mb: None,
+        pids: None,
+        workdir: client.workdir.map(Into::into),
+        env: client.env,
+        user: None,
+        network: None,
+        healthcheck: None,
+        local,
+    })
+}
+
+fn verifier(folder: &Utf8Path, environment: &Environment, timeout: Duration) -> Verifier {
+    Verifier {
+        mode: VerifierMode::Shared,
+        tests: named::absolute(&folder.join("tests")),
+        run_tests: Some(named::absolute(&folder.join("run-tests.sh"))),
+        env: BTreeMap::new(),
+        local_env: environment.local_env(),
+        user: None,
+        timeout,
+        network: None,
+        environment: None,
+        collect: Vec::new(),
+        artifacts: Vec::new(),
+        reward_key: None,
+    }
+}
+
+/// `solution.sh`, or the commands of `solution.yaml` as a script.
+fn reference(folder: &Utf8Path, notes: &mut Vec<String>) -> Result<Option<Reference>, ConfigError> {
+    let [script, commands] = ["solution.sh", "solution.yaml"].map(|name| folder.join(name));
+    let text = if script.is_file() {
+        let text = fs_err::read_to_string(&script);
+        text.map_err(|error| ConfigError::unreadable(&script, &error))?
+    } else if commands.is_file() {
+        let (source, root) = Source::read_as_is(&commands)?;
+        let read = root.read::<Vec<SolutionCommand>>();
+        let read = read.map_err(|fault| source.error(vec![fault]))?;
+        if read.iter().any(|it| it.append_enter == Some(false)) {
+            let note =
+                "solution.yaml types keys into a terminal, so there is no reference solution";
+            notes.push(note.to_owned());
+            return Ok(None);
+        }
+        let lines = read.iter().map(|it| format!("{}\n", it.command));
+        format!("#!/bin/bash\n{}", lines.collect::<String>())
+    } else {
+        return Ok(None);
+    };
+    Ok(Some(Reference::Script(Solution {
+        folder: named::absolute(folder),
+        script: Some(text),
+        env: BTreeMap::new(),
+    })))
+}
