@@ -366,7 +366,10 @@ fn junit_report_has_records_that_cannot_be_read() {
     let head = text.lines().nth(1).unwrap();
     assert!(head.contains(&format!("tests=\"{total}\"")), "{head}");
     assert!(head.contains(&format!("errors=\"{errors}\"")), "{head}");
-    assert!(text.contains("<testcase name=\"trials/a/t/trial-1\""), "{text}");
+    assert!(
+        text.contains("<testcase name=\"trials/a/t/trial-1\""),
+        "{text}"
+    );
 }
 
 #[test]

@@ -163,7 +163,12 @@ mod tests {
     #[test]
     fn run_is_named_by_whole_parts_of_its_name() {
         let name = "run-20261118-173753-6c8e09ba";
-        for wanted in [name, "20261118-173753-6c8e09ba", "173753-6c8e09ba", "6c8e09ba"] {
+        for wanted in [
+            name,
+            "20261118-173753-6c8e09ba",
+            "173753-6c8e09ba",
+            "6c8e09ba",
+        ] {
             assert!(is_named(name, wanted), "{wanted}");
         }
         for wanted in ["", "a", "09ba", "-6c8e09ba", "run"] {

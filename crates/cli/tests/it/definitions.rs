@@ -229,7 +229,9 @@ fn unreadable_record_of_a_test_case_is_named() {
         assert!(text.contains(named), "{output}");
     }
     assert!(!context.root().join("baselines/bad.json").exists());
-    let shown = context.proctor(["show", "x#1", "--run", run.as_str()]).run();
+    let shown = context
+        .proctor(["show", "x#1", "--run", run.as_str()])
+        .run();
     let expect = ["cannot read the record of ", "can be shown"];
     assert!(expect.iter().all(|it| shown.stderr.contains(it)), "{shown}");
 }
