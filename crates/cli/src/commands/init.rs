@@ -207,7 +207,7 @@ fn known_agent(name: &str) -> Result<&'static dyn Adapter, CliError> {
     let with_cli = || ADAPTERS.iter().copied().filter(|it| it.cli().is_some());
     let found = with_cli().find(|it| it.name() == name);
     found.ok_or_else(|| {
-        let names: Vec<&str> = with_cli().map(|it| it.name()).collect();
+        let names: Vec<&str> = with_cli().map(Adapter::name).collect();
         let message = format!("`{name}` is not an agent with a CLI");
         CliError::input(message, format!("use one of: {}", names.join(", ")))
     })

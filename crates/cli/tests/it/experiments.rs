@@ -348,11 +348,6 @@ fn wrong_input_is_explained() {
     let context = context();
     let path = suite(&context, &["one"], AGENT, &json!({}));
     let plain = suite_of_two(&context);
-    let floor = context.root().join("suite/floor.json");
-    let agents = json!([{"type": "null", "name": "x"}, {"type": "null", "name": "y"}]);
-    let tasks = json!([{"testcase": "cases/*.json"}]);
-    let suite = json!({"agents": agents, "tasks": tasks, "experiment": {}});
-    fs_err::write(&floor, suite.to_string()).unwrap();
     let cases: &[(&[&str], &str)] = &[
         (
             &["ab", path.as_str()],
@@ -441,10 +436,6 @@ fn wrong_input_is_explained() {
             &["experiment", plain.as_str(), "--agent", "x"],
             "an experiment needs at least two agents to compare",
         ),
-        (
-            &["experiment", floor.as_str()],
-            "an experiment needs at least two agents to compare",
-        ),
     ];
     for (args, message) in cases {
         let output = context.proctor(args.iter().copied()).run();
@@ -470,6 +461,21 @@ fn suite_of_two(context: &TestContext) -> Utf8PathBuf {
     let path = folder.join("two.json");
     fs_err::write(&path, suite.to_string()).unwrap();
     path
+}
+
+#[test]
+fn experiment_of_calibration_agents_is_explained() {
+    let context = context();
+    suite(&context, &["one"], AGENT, &json!({}));
+    let agents = json!([{"type": "null", "name": "x"}, {"type": "null", "name": "y"}]);
+    let tasks = json!([{"testcase": "cases/*.json"}]);
+    let floor = json!({"agents": agents, "tasks": tasks, "experiment": {}});
+    let path = context.root().join("suite/floor.json");
+    fs_err::write(&path, floor.to_string()).unwrap();
+    let output = context.proctor(["experiment", path.as_str()]).run();
+    output.assert_code(2);
+    let expect = "an experiment needs at least two agents to compare";
+    assert!(output.stderr.contains(expect), "{output}");
 }
 
 #[test]
