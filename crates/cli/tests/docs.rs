@@ -7,6 +7,11 @@
     reason = "a test that cannot go on says so by panicking"
 )]
 
+#[path = "docs/files.rs"]
+mod files;
+#[path = "docs/pages.rs"]
+mod pages;
+
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_record::outcome::Outcome;
 use proctor_testkit::{Output, TestContext};
@@ -139,8 +144,8 @@ fn every_yaml_example_is_valid() {
         if block.info.first().is_none_or(|info| info != "yaml") {
             continue;
         }
-        if block.info.get(1).is_some_and(|info| info == "eval") {
-            // Those of `proctor eval` are run below.
+        if matches!(block.info.get(1).map(String::as_str), Some("eval" | "file")) {
+            // Those of `proctor eval` and of whole pages are run.
             continue;
         }
         if block.info.get(1).is_some_and(|info| info == "suite") {
@@ -411,7 +416,7 @@ fn help(context: &TestContext, words: &[&str]) -> Output {
         .iter()
         .copied()
         .take_while(|word| word.chars().all(|c| c.is_ascii_lowercase()))
-        .take(if matches!(words[0], "log" | "task") {
+        .take(if matches!(words[0], "log" | "self" | "task") {
             2
         } else {
             1
