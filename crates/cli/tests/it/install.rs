@@ -310,8 +310,8 @@ fn metadata_of_binstall_names_the_archive_and_its_program() {
     let url = value("pkg-url");
     let name = archive(&context).file_name().unwrap().to_owned();
     assert!(url.ends_with(&format!("/{name}")), "{url}");
-    let listed = archive(&context);
-    let listed = ["-tzf", listed.as_str()];
+    let packed = archive(&context);
+    let listed = ["-tzf", packed.as_str()];
     let listed = context.program(Utf8Path::new("tar"), listed).run();
     let program = value("bin-dir");
     assert!(
