@@ -437,6 +437,11 @@ impl ContainerEnv {
         }
     }
 
+    /// Makes a user of the image the user of later commands.
+    pub fn set_user(&mut self, user: Option<String>) {
+        self.user = user;
+    }
+
     /// Runs a short command and returns its output; `None` if it does not exist.
     pub async fn ask(
         &self,

@@ -17,6 +17,7 @@ mod odd;
 mod owners;
 mod restart;
 mod shipped;
+mod steps;
 mod swebench;
 mod variants;
 

@@ -45,13 +45,18 @@ fn files(setup: &Setup) -> Value {
 
 fn of_verifier(verifier: &Verifier) -> Value {
     let environment = verifier.environment.as_ref();
+    let tests: Vec<String> = verifier.tests.iter().map(|it| dir::digest(it)).collect();
+    let tests = match tests.as_slice() {
+        [only] => json!(only),
+        all => json!(all),
+    };
     let collect = verifier.collect.iter();
     let collect = collect.map(|it| json!([it.command, it.timeout.as_secs(), it.user]));
     let mut definition = json!({
         "mode": verifier.mode,
         "artifacts": verifier.artifacts,
         "reward_key": verifier.reward_key,
-        "tests": dir::digest(&verifier.tests),
+        "tests": tests,
         "env": verifier.env,
         "user": verifier.user,
         "timeout_s": verifier.timeout.as_secs(),

@@ -44,5 +44,8 @@ pub(crate) use clean_copy::patched_files;
 pub(crate) use definition::of_image;
 pub(crate) use git_diff::diff_record;
 pub(crate) use protect::Protect;
+pub(crate) use reward::deciding;
+pub(crate) use verifier::{
+    CLEARED, COLLECTED, PASSING, copy_without_ignored, make_executable, make_logs, use_own_home,
+};
 pub use verifier::{Collect, CollectedArtifact, Verifier, VerifierMode};
-pub(crate) use verifier::{copy_without_ignored, make_executable, make_logs, use_own_home};

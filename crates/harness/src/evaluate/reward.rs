@@ -31,7 +31,7 @@ pub fn read(logs: &Utf8Path, key: Option<&str>) -> Result<Rewards, String> {
     for name in ["reward.json", "reward.txt"] {
         if let Some(text) = text_of(&logs, name).map_err(|error| format!("{name} {error}"))? {
             let parsed = match name {
-                "reward.json" => from_json(&text, key.unwrap_or(REWARD)),
+                "reward.json" => from_json(&text, key),
                 _ => from_text(&text),
             };
             return parsed.map_err(|problem| format!("{name} {problem}"));
@@ -73,7 +73,7 @@ fn from_text(text: &str) -> Result<Rewards, String> {
     })
 }
 
-fn from_json(text: &str, key: &str) -> Result<Rewards, String> {
+fn from_json(text: &str, key: Option<&str>) -> Result<Rewards, String> {
     let value: Value =
         serde_json::from_str(text).map_err(|error| format!("is not JSON: {error}"))?;
     let all = match value {
@@ -86,14 +86,18 @@ fn from_json(text: &str, key: &str) -> Result<Rewards, String> {
             return Err(format!("has no finite number under `{name}`"));
         }
     }
-    let deciding = match (all.get(key), all.len()) {
-        (Some(reward), _) => Some(reward),
-        (None, 0) => return Err(format!("has no key `{key}`")),
-        (None, 1) => all.values().next(),
-        (None, _) => None,
-    };
-    let reward = deciding.and_then(Value::as_f64);
+    if all.is_empty() {
+        return Err(format!("has no key `{}`", key.unwrap_or(REWARD)));
+    }
+    let reward = deciding(&all, key);
     Ok(Rewards { reward, all })
+}
+
+/// The reward that decides: that of `key` or `reward`, else the only one.
+pub(crate) fn deciding(all: &Map<String, Value>, key: Option<&str>) -> Option<f64> {
+    let named = all.get(key.unwrap_or(REWARD));
+    let only = all.values().next().filter(|_| all.len() == 1);
+    named.or(only).and_then(Value::as_f64)
 }
 
 fn cropped(text: &str) -> String {

@@ -31,11 +31,14 @@ use super::{
     reward::{self, Rewards},
 };
 
-pub(crate) use self::container::{make_logs, use_own_home};
 pub use self::definition::{Collect, CollectedArtifact, Verifier, VerifierMode};
+pub(crate) use self::{
+    artifacts::FOLDER as COLLECTED,
+    container::{CLEARED, make_logs, use_own_home},
+};
 
 /// The minimum reward of a passed trial.
-const PASSING: f64 = 1.0;
+pub(crate) const PASSING: f64 = 1.0;
 /// Runs the script like Harbor, so that a script without a `#!` line works.
 const RUN: &str = "\"$0\"";
 
@@ -130,12 +133,14 @@ fn prepare(verifier: &Verifier, folders: &Folders) -> std::io::Result<()> {
 /// Copies the files of the tests to a folder.
 fn lay_out_tests(verifier: &Verifier, to: &Utf8Path) -> std::io::Result<()> {
     let Some(script) = &verifier.run_tests else {
-        copy_without_ignored(&verifier.tests, to)?;
+        for tests in &verifier.tests {
+            copy_without_ignored(tests, to)?;
+        }
         return make_executable(&to.join("test.sh"));
     };
     fs::create_dir_all(to)?;
-    if verifier.tests.is_dir() {
-        dir::copy_over(verifier.tests.as_std_path(), to.as_std_path())?;
+    for tests in verifier.tests.iter().filter(|tests| tests.is_dir()) {
+        dir::copy_over(tests.as_std_path(), to.as_std_path())?;
     }
     fs::copy(script, to.join("run-tests.sh"))?;
     fs::write(to.join("test.sh"), RUN_TESTS)?;

@@ -77,6 +77,7 @@ impl TrialPlan {
                 agent: made.agent,
                 package: made.package,
                 policy: Policy::default(),
+                step_agents: Arc::default(),
                 number: 1,
                 gateway: gateway.cloned(),
                 treatment: Arc::default(),

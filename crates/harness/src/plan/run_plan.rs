@@ -43,6 +43,9 @@ pub struct TrialPlan {
     pub package: Option<Package>,
     /// When the agent is restarted in the same trial.
     pub policy: Policy,
+    /// The agent with the prompt of each step of the task. Empty for an agent that has no prompt,
+    /// and for a task without steps.
+    pub(crate) step_agents: Arc<[StepAgent]>,
     /// The number of the trial, from 1.
     pub number: u32,
     /// The gateway settings of its test case; those of a suite belong to the whole run.
@@ -57,7 +60,32 @@ pub struct TrialPlan {
     pub definitions: Option<TrialDefinitions>,
 }
 
+/// The agent of one step.
+#[derive(Clone)]
+pub(crate) struct StepAgent {
+    agent: Arc<dyn Agent>,
+    policy: Policy,
+}
+
 impl TrialPlan {
+    /// The plan of each step. A task without steps is its own only step.
+    pub(crate) fn steps(&self) -> Vec<TrialPlan> {
+        let Some(steps) = &self.task.steps else {
+            return vec![self.clone()];
+        };
+        let all = steps.all.iter().enumerate();
+        all.map(|(number, step)| {
+            let mut plan = self.clone();
+            plan.task = Arc::clone(&step.task);
+            if let Some(own) = self.step_agents.get(number) {
+                plan.agent = Arc::clone(&own.agent);
+                plan.policy = own.policy.clone();
+            }
+            plan
+        })
+        .collect()
+    }
+
     /// A built-in agent on a task, instead of the task's own agent.
     pub fn built_in(kind: &str, task: &Arc<Task>) -> Result<TrialPlan, ConfigError> {
         let adapter = agents::find(kind).expect("built-in agents exist");
@@ -95,6 +123,7 @@ impl TrialPlan {
             agent: agent.into(),
             package: None,
             policy: Policy::default(),
+            step_agents: Arc::default(),
             number: 1,
             gateway: None,
             treatment: Arc::default(),
@@ -427,18 +456,19 @@ fn pair(
     host: &Host,
 ) -> Result<TrialPlan, ConfigError> {
     let adapter = adapter(&contender.spec, &suite.source, host)?;
-    let agent = configure(suite, &contender.spec, adapter, prompt)?;
+    let (agent, policy) = asked(suite, (contender, adapter, prompt), means, host)?;
+    let mut step_agents = Vec::new();
+    for step in task.steps.iter().flat_map(|steps| &steps.all) {
+        let prompt = step.task.prompt()?;
+        let (agent, policy) = asked(suite, (contender, adapter, &prompt), means, host)?;
+        let agent = agent.into();
+        step_agents.push(StepAgent { agent, policy });
+    }
     let is_here = suite.execution.executor == Executor::Local;
     if suite.execution.sandbox == SandboxKind::Local && is_here {
         check_machine(agent.as_ref(), &contender.spec, &suite.source, host)?;
     }
     means.check(agent.as_ref(), &contender.spec, &suite.source)?;
-    let policy = Policy::of(&contender.spec, agent.as_ref(), &suite.source, |spec| {
-        let place = (suite.source.as_ref(), suite.folder.as_path());
-        let made = self::contender(spec, place, Some(prompt), host)?;
-        means.check(made.agent.as_ref(), spec, &suite.source)?;
-        Ok(made)
-    })?;
     let planned = (adapter, agent.as_ref());
     let treatment = treatment::plan(contender, planned, task, &suite.source)?;
     Ok(TrialPlan {
@@ -447,8 +477,26 @@ fn pair(
         variant_of: contender.variant_of.clone(),
         package: package(&contender.spec, adapter, &suite.source)?,
         policy,
+        step_agents: step_agents.into(),
         ..TrialPlan::of(Arc::clone(task), adapter, agent)
     })
+}
+
+/// An agent of the suite with a prompt, and when it is restarted.
+fn asked(
+    suite: &ResolvedSuite,
+    (contender, adapter, prompt): (&SuiteAgent, &'static dyn Adapter, &PromptSource),
+    means: &Means<'_>,
+    host: &Host,
+) -> Result<(Box<dyn Agent>, Policy), ConfigError> {
+    let agent = configure(suite, &contender.spec, adapter, prompt)?;
+    let policy = Policy::of(&contender.spec, agent.as_ref(), &suite.source, |spec| {
+        let place = (suite.source.as_ref(), suite.folder.as_path());
+        let made = self::contender(spec, place, Some(prompt), host)?;
+        means.check(made.agent.as_ref(), spec, &suite.source)?;
+        Ok(made)
+    })?;
+    Ok((agent, policy))
 }
 
 /// The fallback agent of a trial. If it is the first agent with another model, it has the first

@@ -120,6 +120,10 @@ impl Rescore<'_> {
             let hint = "pass `--current` to use the current definition";
             return Err(format!("the task has changed since; {hint}"));
         }
+        if task.steps.is_some() {
+            let why = "its steps were judged one after another in the agent's container";
+            return Err(why.to_owned());
+        }
         let is_shared = |mode| mode == VerifierMode::Shared;
         let is_shared = task
             .verifier()

@@ -82,6 +82,7 @@ impl Task {
             description: case.description,
             kind: TaskKind::Testcase,
             category: None,
+            steps: None,
             asks: Asks::Section(Box::new(case.agent)),
             reference: case.reference,
             limits: TaskLimits {

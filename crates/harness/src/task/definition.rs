@@ -5,7 +5,7 @@ use proctor_agents::agent::PromptSource;
 use proctor_record::{fs::dir, record::AgentLimitsRecord};
 use serde_json::{Value, json};
 
-use super::{Asks, Files, Task};
+use super::{Asks, Files, Step, Task};
 use crate::{
     config::{History, Hook, Reference, Solution},
     evaluate::{Evaluator, of_image},
@@ -36,17 +36,27 @@ impl Task {
                 definition["environment"] = of_environment(environment);
             }
         }
+        if let Some(steps) = &self.steps {
+            let all: Vec<Value> = steps.all.iter().map(Step::definition).collect();
+            definition["steps"] = all.into();
+            definition["step_strategy"] = json!(steps.strategy.as_str());
+        }
         definition
     }
 
     /// How the work is judged.
     pub(crate) fn judging_definition(&self) -> Value {
         let evaluators = self.evaluators.iter().map(Evaluator::definition);
-        json!({
+        let mut definition = json!({
             "evaluators": evaluators.collect::<Vec<_>>(),
             "patterns": self.patterns,
             "reference": self.reference.as_ref().map(of_reference),
-        })
+        });
+        if let Some(steps) = &self.steps {
+            let of = |step: &Step| step.task.reference.as_ref().map(of_reference);
+            definition["solutions"] = steps.all.iter().map(of).collect::<Vec<_>>().into();
+        }
+        definition
     }
 
     fn prompt_definition(&self) -> Value {

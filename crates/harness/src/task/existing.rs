@@ -27,6 +27,7 @@ pub fn load(
         notes: Vec::new(),
         unset: Vec::new(),
         name: eval.name,
+        steps: None,
         asks: Asks::Prompt(PromptSource::Text(eval.description.clone())),
         description: eval.description,
         kind: TaskKind::Directory,

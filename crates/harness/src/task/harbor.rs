@@ -15,6 +15,7 @@ use super::{
     Asks, Files, RunFolder, Task, TaskLimits,
     find::TASK_FILE,
     harbor_reader::HarborReader,
+    harbor_steps::with_steps,
     harbor_toml::{TaskToml, ignore_unknown_keys},
 };
 use crate::{
@@ -43,13 +44,24 @@ pub fn load(
     let mut reader = HarborReader {
         folder,
         root: &root,
+        reward_key: written
+            .metadata
+            .reward_key
+            .as_ref()
+            .and_then(|key| key.0.clone()),
         faults: Vec::new(),
         local: Vec::new(),
     };
     reader.refuse_unsupported(&written);
     let path = env.get("PATH").map(String::as_str).unwrap_or_default();
     let environment = reader.environment(&written, path);
-    let verifier = reader.verifier(&written, &environment);
+    let steps = reader.steps(&written, &environment);
+    let tests = [folder.join("tests")];
+    let judged = (&written.verifier, written.artifacts.as_slice());
+    let verifier = match steps.as_slice() {
+        [] => vec![reader.verifier("verifier", judged, &tests, &environment)],
+        _ => Vec::new(),
+    };
     let timeout = reader.seconds("agent", "timeout_sec", written.agent.timeout_sec);
     let (faults, local) = (reader.faults, reader.local);
     if !faults.is_empty() {
@@ -59,7 +71,11 @@ pub fn load(
     if !local.is_empty() {
         environment.local = Err(source.error(local));
     }
-    let instruction = instruction(&folder.join("instruction.md"))?;
+    let instruction = match steps.as_slice() {
+        [] => instruction(&folder.join("instruction.md"))?,
+        // Each step has its own.
+        _ => String::new(),
+    };
     let folder_name = named::absolute(folder);
     let folder_name = folder_name.file_name().unwrap_or("task").to_owned();
     let about = written.task;
@@ -69,7 +85,8 @@ pub fn load(
     let hash = dir::hash(folder.as_std_path());
     let tells_deadline = written.metadata.tell_deadline;
     let tells_deadline = tells_deadline.and_then(|value| value.as_bool());
-    Ok(Task {
+    let evaluators = verifier.into_iter().map(Evaluator::of_verifier);
+    let task = Task {
         notes,
         unset,
         name: name.clone(),
@@ -78,7 +95,7 @@ pub fn load(
         category: written.metadata.category.and_then(|category| category.0),
         aliases: vec![last, folder_name.clone()],
         asks: Asks::Prompt(PromptSource::Text(instruction)),
-        reference: reference(folder, written.solution.env),
+        reference: reference(folder, &written.solution.env),
         limits: TaskLimits {
             timeout,
             tells_deadline: tells_deadline.unwrap_or(false),
@@ -88,29 +105,31 @@ pub fn load(
         },
         files: Files::Image(Box::new(environment)),
         install: None,
-        evaluators: vec![Evaluator::of_verifier(verifier)].into(),
+        evaluators: evaluators.collect::<Vec<_>>().into(),
+        steps: None,
         patterns: Vec::new(),
         hooks: Hooks::default(),
         run_folder: RunFolder::default(),
         folder: named::absolute(folder),
         config_hash: hash.map_err(|error| ConfigError::unreadable(folder, &error))?,
         source,
-    })
+    };
+    with_steps(task, steps, written.strategy, &written.solution.env)
 }
 
 /// `solution/solve.sh`, if it exists.
-fn reference(folder: &Utf8Path, env: BTreeMap<String, String>) -> Option<Reference> {
+pub(super) fn reference(folder: &Utf8Path, env: &BTreeMap<String, String>) -> Option<Reference> {
     let solution = named::absolute(&folder.join("solution"));
     let is_there = solution.join("solve.sh").is_file();
     is_there.then_some(Reference::Script(Solution {
         folder: solution,
         script: None,
-        env,
+        env: env.clone(),
     }))
 }
 
 /// The prompt, without leading lines that only mark the file for crawlers.
-fn instruction(path: &Utf8Path) -> Result<String, ConfigError> {
+pub(super) fn instruction(path: &Utf8Path) -> Result<String, ConfigError> {
     let whole = |problem: String| ConfigError::whole(path, Fault::new(Span::default(), problem));
     let text = read_prompt_file(path).map_err(whole)?;
     let asked = without_canary(&text);
@@ -141,7 +160,7 @@ fn without_canary(text: &str) -> &str {
     rest
 }
 
-fn first_line(text: &str) -> String {
+pub(super) fn first_line(text: &str) -> String {
     let line = text.lines().find(|line| !line.trim().is_empty());
     let line = line.unwrap_or_default().trim_start_matches(['#', ' ']);
     line.chars().take(200).collect()

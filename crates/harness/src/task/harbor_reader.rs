@@ -31,6 +31,8 @@ const COMPOSE_FILES: [&str; 4] = [
 pub(super) struct HarborReader<'a> {
     pub(super) folder: &'a Utf8Path,
     pub(super) root: &'a Node,
+    /// The key of the deciding reward among several.
+    pub(super) reward_key: Option<String>,
     /// The faults.
     pub(super) faults: Vec<Fault>,
     /// Features that require a container.
@@ -39,10 +41,15 @@ pub(super) struct HarborReader<'a> {
 
 impl HarborReader<'_> {
     /// The position of `key` in a table; the table's own if the key is missing.
-    fn span(&self, table: &str, key: &str) -> Span {
+    pub(super) fn span(&self, table: &str, key: &str) -> Span {
         let mut node = self.root;
         for part in table.split('.').filter(|part| !part.is_empty()) {
-            match node.get(part) {
+            // A number names an item of a list.
+            let below = match &node.value {
+                Value::List(items) => part.parse().ok().and_then(|at: usize| items.get(at)),
+                _ => node.get(part),
+            };
+            match below {
                 Some(below) => node = below,
                 None => return Span::default(),
             }
@@ -50,24 +57,25 @@ impl HarborReader<'_> {
         node.span_of(key)
     }
 
-    fn refuse(&mut self, table: &str, key: &str, what: &str) {
+    pub(super) fn refuse(&mut self, table: &str, key: &str, what: &str) {
         let span = self.span(table, key);
         let message = format!("{what} is not supported");
         self.faults.push(Fault::new(span, message));
     }
 
     pub(super) fn refuse_unsupported(&mut self, written: &TaskToml) {
-        let has_steps = !written.steps.is_empty() || self.folder.join("steps").is_dir();
-        if has_steps {
-            self.refuse("", "steps", "a task of several `steps`");
-        }
         if self.folder.join("trajectory.json").exists() {
             self.refuse("", "", "a task that starts from a `trajectory.json`");
         }
         let is_windows = written.environment.os == Some(Os::Windows);
         // A task of several steps or for Windows has its tests elsewhere.
-        if !has_steps && !is_windows && !self.folder.join("tests/test.sh").is_file() {
-            let message = "the task has no tests/test.sh";
+        let has_tests = is_windows || self.folder.join("tests/test.sh").is_file();
+        if written.steps.is_empty() && !has_tests {
+            let message = if self.folder.join("steps").is_dir() {
+                "the task has a folder `steps`, but task.toml has no `[[steps]]`"
+            } else {
+                "the task has no tests/test.sh"
+            };
             self.faults.push(Fault::new(Span::default(), message));
         }
         for place in ["environment", "tests"] {
@@ -121,7 +129,7 @@ impl HarborReader<'_> {
         }
     }
 
-    fn needs_container(&mut self, table: &str, key: &str, what: &str) {
+    pub(super) fn needs_container(&mut self, table: &str, key: &str, what: &str) {
         let span = self.span(table, key);
         let fault = Fault::new(span, format!("{what} has no effect without a container"));
         self.local.push(fault.with_hint(NEEDS_DOCKER));
@@ -259,7 +267,8 @@ impl HarborReader<'_> {
         path
     }
 
-    fn healthcheck(&mut self, at: &str, check: &HealthcheckTable) -> Healthcheck {
+    /// Reads the `healthcheck` of the table `at`.
+    pub(super) fn healthcheck(&mut self, at: &str, check: &HealthcheckTable) -> Healthcheck {
         let at = format!("{at}.healthcheck");
         let mut seconds = |key: &str, value: Option<Number>, other: f64| {
             let Number(value) = value.unwrap_or(Number(other));
@@ -282,7 +291,7 @@ impl HarborReader<'_> {
         }
     }
 
-    fn network(
+    pub(super) fn network(
         &mut self,
         at: &str,
         mode: Option<NetworkMode>,
@@ -324,61 +333,66 @@ impl HarborReader<'_> {
         time
     }
 
-    pub(super) fn verifier(&mut self, written: &TaskToml, environment: &Environment) -> Verifier {
-        let table = &written.verifier;
-        let tests = self.folder.join("tests");
+    /// The verifier of a task, or of one of its steps. `tests` are folders whose files are merged:
+    /// later ones replace earlier ones.
+    pub(super) fn verifier(
+        &mut self,
+        at: &str,
+        (table, artifacts): (&VerifierTable, &[ArtifactEntry]),
+        tests: &[Utf8PathBuf],
+        environment: &Environment,
+    ) -> Verifier {
         let mode = table.environment_mode.unwrap_or(match &table.environment {
             Some(_) => VerifierMode::Separate,
             None => VerifierMode::Shared,
         });
-        let has_image = mode == VerifierMode::Separate && tests.join("Dockerfile").is_file();
+        let has_image = |folder: &&Utf8PathBuf| folder.join("Dockerfile").is_file();
+        let with_image = tests.iter().rev().find(has_image);
+        let context = with_image.or(tests.first());
+        let context = context.map_or(self.folder, Utf8PathBuf::as_path);
         let own = match &table.environment {
-            Some(own) => Some(self.container("verifier.environment", own, &tests)),
-            None if has_image => {
-                Some(self.container("verifier", &EnvironmentTable::default(), &tests))
+            Some(own) => Some(self.container(&format!("{at}.environment"), own, context)),
+            None if mode == VerifierMode::Separate && with_image.is_some() => {
+                Some(self.container(at, &EnvironmentTable::default(), context))
             }
             None => None,
         };
         if own.is_some() && mode == VerifierMode::Shared {
-            let span = self.span("verifier", "environment_mode");
+            let span = self.span(at, "environment_mode");
             let message = "a shared verifier cannot have its own environment";
             self.faults.push(Fault::new(span, message));
         }
         if own.is_some() {
             let what = "a verifier with its own environment";
-            self.needs_container("verifier", "environment", what);
+            self.needs_container(at, "environment", what);
         }
         if !table.collect.is_empty() {
-            self.needs_container("verifier", "collect", "`verifier.collect`");
+            self.needs_container(at, "collect", "`verifier.collect`");
         }
         let timeout = table.timeout_sec.unwrap_or(Number(VERIFIER_TIMEOUT_SEC));
-        let timeout = self.seconds("verifier", "timeout_sec", Some(timeout));
+        let timeout = self.seconds(at, "timeout_sec", Some(timeout));
         Verifier {
             mode,
-            tests: named::absolute(&tests),
+            tests: tests.iter().map(|folder| named::absolute(folder)).collect(),
             run_tests: None,
             env: table.env.clone(),
             local_env: environment.local_env(),
             user: table.user.as_ref().map(|user| user.0.clone()),
             timeout: timeout.unwrap_or_default(),
-            network: self.network("verifier", table.network_mode, table.allowed_hosts.as_ref()),
+            network: self.network(at, table.network_mode, table.allowed_hosts.as_ref()),
             environment: own.map(Box::new),
-            collect: self.collect(table),
-            artifacts: self.artifacts(written),
-            reward_key: written
-                .metadata
-                .reward_key
-                .as_ref()
-                .and_then(|key| key.0.clone()),
+            collect: self.collect(at, table),
+            artifacts: self.artifacts(artifacts),
+            reward_key: self.reward_key.clone(),
         }
     }
 
-    fn artifacts(&mut self, written: &TaskToml) -> Vec<CollectedArtifact> {
-        if !written.artifacts.is_empty() {
+    fn artifacts(&mut self, entries: &[ArtifactEntry]) -> Vec<CollectedArtifact> {
+        if !entries.is_empty() {
             self.needs_container("", "artifacts", "`artifacts`");
         }
         let mut found = Vec::new();
-        for ArtifactEntry(entry) in &written.artifacts {
+        for ArtifactEntry(entry) in entries {
             if entry.service.as_deref().is_some_and(|name| name != "main") {
                 self.refuse("", "artifacts", "an artifact of a compose `service`");
             }
@@ -391,30 +405,18 @@ impl HarborReader<'_> {
         found
     }
 
-    fn collect(&mut self, table: &VerifierTable) -> Vec<Collect> {
-        let Some(Value::List(items)) = self
-            .root
-            .get("verifier")
-            .and_then(|verifier| verifier.get("collect"))
-            .map(|node| &node.value)
-        else {
-            return Vec::new();
-        };
+    fn collect(&mut self, at: &str, table: &VerifierTable) -> Vec<Collect> {
         let mut found = Vec::new();
-        for (entry, item) in table.collect.iter().zip(items) {
+        for (number, entry) in table.collect.iter().enumerate() {
+            let at = format!("{at}.collect.{number}");
             if entry.service.as_deref().is_some_and(|name| name != "main") {
-                let message = "a compose `service` is not supported";
-                self.faults.push(item.fault("service", message));
+                self.refuse(&at, "service", "a compose `service`");
             }
-            let Number(seconds) = entry.timeout_sec.unwrap_or(Number(COLLECT_TIMEOUT_SEC));
-            let timeout = Duration::try_from_secs_f64(seconds).unwrap_or_else(|_| {
-                let message = "`timeout_sec` must be a number of seconds";
-                self.faults.push(item.fault("timeout_sec", message));
-                Duration::default()
-            });
+            let timeout = entry.timeout_sec.unwrap_or(Number(COLLECT_TIMEOUT_SEC));
+            let timeout = self.seconds(&at, "timeout_sec", Some(timeout));
             found.push(Collect {
                 command: entry.command.clone(),
-                timeout,
+                timeout: timeout.unwrap_or_default(),
                 user: entry.user.as_ref().map(|user| user.0.clone()),
             });
         }

@@ -19,7 +19,7 @@ pub(super) struct TaskToml {
     #[serde(rename = "source")]
     _source: Option<String>,
     #[serde(rename = "multi_step_reward_strategy")]
-    _strategy: Option<RewardStrategy>,
+    pub(super) strategy: Option<RewardStrategy>,
     #[serde(default)]
     pub(super) artifacts: Vec<ArtifactEntry>,
     #[serde(default)]
@@ -34,11 +34,52 @@ pub(super) struct TaskToml {
     #[serde(default)]
     pub(super) solution: SolutionTable,
     #[serde(default)]
-    pub(super) steps: Vec<de::IgnoredAny>,
+    pub(super) steps: Vec<StepTable>,
+}
+
+/// One step of a task.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StepTable {
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) agent: AgentTable,
+    #[serde(default)]
+    pub(super) verifier: VerifierTable,
+    pub(super) min_reward: Option<MinReward>,
+    pub(super) healthcheck: Option<HealthcheckTable>,
+    #[serde(default)]
+    pub(super) artifacts: Vec<ArtifactEntry>,
+}
+
+/// A number for the key `reward`, or a number for each key.
+#[derive(Debug)]
+pub(super) struct MinReward(pub(super) BTreeMap<String, f64>);
+
+impl<'de> Deserialize<'de> for MinReward {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = |value: &serde_json::Value| match value {
+            serde_json::Value::Number(number) => number.as_f64(),
+            serde_json::Value::String(text) => text.trim().parse().ok(),
+            serde_json::Value::Bool(is_one) => Some(f64::from(u8::from(*is_one))),
+            _ => None,
+        };
+        let wrong = || de::Error::custom("expected a number, or a table of numbers");
+        let read = match serde_json::Value::deserialize(deserializer)? {
+            serde_json::Value::Object(all) => {
+                let all = all
+                    .iter()
+                    .map(|(key, value)| Some((key.clone(), number(value)?)));
+                all.collect::<Option<BTreeMap<_, _>>>().ok_or_else(wrong)?
+            }
+            one => [("reward".to_owned(), number(&one).ok_or_else(wrong)?)].into(),
+        };
+        Ok(MinReward(read))
+    }
 }
 
 /// Relevant only for tasks of several steps.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum RewardStrategy {
     Mean,
@@ -56,7 +97,7 @@ pub(super) struct Metadata {
 }
 
 /// Text, or another type that is ignored.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Loose(pub(super) Option<String>);
 
 impl<'de> Deserialize<'de> for Loose {
@@ -97,7 +138,7 @@ pub(super) struct AgentTable {
     pub(super) allowed_hosts: Option<Vec<String>>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct VerifierTable {
     pub(super) timeout_sec: Option<Number>,
@@ -112,7 +153,7 @@ pub(super) struct VerifierTable {
     pub(super) allowed_hosts: Option<Vec<String>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CollectTable {
     pub(super) command: String,
@@ -122,10 +163,10 @@ pub(super) struct CollectTable {
 }
 
 /// A path, or a table.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ArtifactEntry(pub(super) ArtifactTable);
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct ArtifactTable {
     pub(super) source: String,
     pub(super) destination: Option<String>,
@@ -157,7 +198,7 @@ impl<'de> Deserialize<'de> for ArtifactEntry {
     }
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EnvironmentTable {
     pub(super) build_timeout_sec: Option<Number>,
@@ -175,9 +216,9 @@ pub(super) struct EnvironmentTable {
     pub(super) gpus: Option<WholeNumber>,
     #[serde(default, rename = "gpu_types")]
     _gpu_types: Vec<String>,
-    pub(super) tpu: Option<de::IgnoredAny>,
+    pub(super) tpu: Option<serde_json::Value>,
     #[serde(default)]
-    pub(super) mcp_servers: Vec<de::IgnoredAny>,
+    pub(super) mcp_servers: Vec<serde_json::Value>,
     #[serde(default)]
     pub(super) env: BTreeMap<String, String>,
     pub(super) skills_dir: Option<String>,
@@ -203,7 +244,7 @@ pub(super) enum NetworkMode {
     Allowlist,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HealthcheckTable {
     pub(super) command: String,
@@ -327,6 +368,13 @@ pub(super) fn ignore_unknown_keys(root: &mut Node) -> Vec<String> {
         ("environment", keys_of::<EnvironmentTable>()),
         ("environment.healthcheck", keys_of::<HealthcheckTable>()),
         ("solution", keys_of::<SolutionTable>()),
+        ("steps", keys_of::<StepTable>()),
+        ("steps.agent", keys_of::<AgentTable>()),
+        ("steps.verifier", keys_of::<VerifierTable>()),
+        ("steps.verifier.collect", keys_of::<CollectTable>()),
+        ("steps.verifier.environment", keys_of::<EnvironmentTable>()),
+        ("steps.healthcheck", keys_of::<HealthcheckTable>()),
+        ("steps.artifacts", keys_of::<ArtifactTable>()),
     ] {
         let below: Vec<&str> = table.split('.').filter(|part| !part.is_empty()).collect();
         keep_known(root, &below, known, &mut |key| {

@@ -9,8 +9,10 @@ pub mod find;
 pub mod folder;
 pub mod harbor;
 mod harbor_reader;
+mod harbor_steps;
 mod harbor_toml;
 pub mod repo_task;
+mod step;
 pub mod swebench;
 #[expect(clippy::module_inception, reason = "the main type of the module")]
 mod task;
@@ -18,4 +20,5 @@ pub mod terminal_bench;
 #[cfg(test)]
 mod tests;
 
+pub use self::step::{Step, StepStrategy, Steps};
 pub use self::task::{Asks, Files, RunFolder, Task, TaskLimits};

@@ -328,6 +328,7 @@ fn task(written: RepoEntry, repo: Repo, limit: Option<Duration>, suite: &Surroun
             .into_iter()
             .chain(ids.into_iter().flatten())
             .collect(),
+        steps: None,
         asks: Asks::Prompt(prompt),
         reference: written.reference_tag.map(Reference::Branch),
         limits: TaskLimits {

@@ -8,6 +8,7 @@ use proctor_document::{ConfigError, Fault, Span};
 use proctor_record::record::{AgentLimitsRecord, TaskKind};
 use proctor_sandbox::Network;
 
+use super::Steps;
 use crate::{
     config::{AgentSpec, Hooks, OutputLimits, ProgressLimits, Reference, Repo, Source, Unset},
     evaluate::{About, Evaluator, Verifier},
@@ -31,8 +32,11 @@ pub struct Task {
     pub notes: Vec<String>,
     /// Variables of its definition that are not set. Without them it cannot run.
     pub unset: Vec<Unset>,
-    /// The prompt.
+    /// The prompt; of a task with steps the first one.
     pub asks: Asks,
+    /// Its steps, if it has more than one prompt. Each is a task with its own prompt, limits,
+    /// solution and evaluators.
+    pub steps: Option<Arc<Steps>>,
     /// The reference solution.
     pub reference: Option<Reference>,
     /// Limits of the agent.

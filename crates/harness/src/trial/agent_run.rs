@@ -367,7 +367,7 @@ impl Trial<'_> {
 
     /// Copies the workspace of a task with its own files out of the container. Returns the error if
     /// that failed.
-    async fn bring_workspace_out(&self, site: &Site) -> Option<String> {
+    pub(super) async fn bring_workspace_out(&self, site: &Site) -> Option<String> {
         self.docker()?;
         self.plan.task.environment()?;
         let workspace = &site.workspace;

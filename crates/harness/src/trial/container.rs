@@ -437,7 +437,7 @@ impl Trial<'_> {
         }
     }
 
-    fn workdir_in(&self, exec_env: &ContainerEnv) -> Utf8PathBuf {
+    pub(super) fn workdir_in(&self, exec_env: &ContainerEnv) -> Utf8PathBuf {
         let Some(environment) = self.plan.task.environment() else {
             return WORKSPACE.into();
         };

@@ -20,11 +20,12 @@ use proctor_record::{
 use proctor_sandbox::shell::{self, ShellCommand};
 
 use super::{
-    AgentEnd, AgentRun, AgentStart, Agents, Contestant, Prepared, Site, Trial, chain, logs_folder,
-    millis, prepare::NotRun, settled,
+    AgentEnd, AgentRun, AgentStart, Agents, Contestant, Prepared, Site, Stage, Trial, chain,
+    equip::Equipment, logs_folder, millis, prepare::NotRun, settled, steps::SETUP,
 };
 use crate::{
     config::CheckLoop,
+    evaluate::{COLLECTED, EVIDENCE},
     model_access::CALLS_FILE,
     trial::{export::CONTEXT_FILE, metrics_file, provider_limits::pause},
 };
@@ -78,16 +79,17 @@ impl Trial<'_> {
             failed_checks: 0,
         };
         let end = iterations.run(start).await;
+        let Iterations { agents, site, .. } = iterations;
         AgentRun {
             end,
-            site: Some(iterations.site),
+            stage: Some(Stage { agents, site }),
         }
     }
 }
 
 impl Iterations<'_, '_> {
     async fn run(&mut self, mut start: AgentStart) -> AgentEnd {
-        let mut reason = IterationReason::First;
+        let mut reason = self.trial.first_reason();
         loop {
             let wall = self.left();
             let driven = self.trial.drive(&self.agents, &self.site, start, wall);
@@ -269,7 +271,8 @@ impl Iterations<'_, '_> {
         reason: IterationReason,
         check: Option<CheckRecord>,
     ) {
-        if self.trial.plan.policy.is_empty() {
+        let step = self.trial.step().map(|step| step.name.clone());
+        if self.trial.plan.policy.is_empty() && step.is_none() {
             return;
         }
         let plan = self.trial.plan_of(self.agents.contestant);
@@ -279,6 +282,7 @@ impl Iterations<'_, '_> {
         self.trial.record.iterations.push(IterationRecord {
             number: number.saturating_add(1),
             reason,
+            step,
             kind: plan.adapter.name().to_owned(),
             model_requested: plan.agent.model().map(str::to_owned),
             model: conclusion.model.clone(),
@@ -293,6 +297,8 @@ impl Iterations<'_, '_> {
             counts: conclusion.counts,
             errors: conclusion.errors.clone(),
             check,
+            verdicts: Vec::new(),
+            diff: None,
         });
     }
 
@@ -307,38 +313,63 @@ impl Iterations<'_, '_> {
         if next.takes_over {
             self.agents.contestant = Contestant::Fallback;
         }
-        let adapter = self.trial.plan_of(self.agents.contestant).adapter;
-        let number = self.trial.record.iterations.len() + 1;
-        (self.trial.context.listener)(&Event::Iteration {
+        let equipment = self
+            .trial
+            .begin_iteration(&self.agents, &self.site, next.reason)
+            .await?;
+        let mut prompt = self.prompt.clone();
+        prompt.push_str(failure.unwrap_or_default());
+        fs::write(self.trial.artifacts.join(PROMPT_FILE), &prompt)?;
+        self.trial
+            .launch(&self.agents, &self.site, equipment, &prompt)
+            .await
+    }
+
+    /// Moves the files of the finished iteration to its own directory.
+    fn keep_iteration(&mut self, end: AgentEnd) -> Result<(), StoreError> {
+        let contestant = end.contestant;
+        self.trial.take_over_identity(&end);
+        let account = self.trial.account(&end, Some(&self.site));
+        self.trial.write_log(end.log, &account)?;
+        self.trial.file_iteration(contestant)
+    }
+
+    /// The result of an iteration that could not be started.
+    fn not_started(&self, why: NotRun) -> AgentEnd {
+        self.trial.not_started(why).of(&self.agents)
+    }
+}
+
+impl Trial<'_> {
+    /// Announces another start of the agent and prepares its fresh HOME and its access to models.
+    pub(super) async fn begin_iteration(
+        &mut self,
+        agents: &Agents,
+        site: &Site,
+        reason: IterationReason,
+    ) -> Result<Equipment, NotRun> {
+        let adapter = self.plan_of(agents.contestant).adapter;
+        let number = self.record.iterations.len() + 1;
+        (self.context.listener)(&Event::Iteration {
             number: u32::try_from(number).unwrap_or(u32::MAX),
             agent: adapter.name().to_owned(),
-            reason: next.reason,
+            reason,
         });
-        self.trial
-            .make_folders(adapter)
-            .map_err(|error| kept(&error))?;
-        let (agents, site) = (&self.agents, &self.site);
+        self.make_folders(adapter).map_err(|error| kept(&error))?;
         let trial_dir = &site.trial_dir;
         trial_dir.empty()?;
         site.exec_env
             .empty(&[&trial_dir.home, &trial_dir.scratch])
             .await
             .map_err(super::container::failed)?;
-        let equipment = self.trial.equip(agents, trial_dir).await?;
-        let mut prompt = self.prompt.clone();
-        prompt.push_str(failure.unwrap_or_default());
-        fs::write(self.trial.artifacts.join(PROMPT_FILE), &prompt)?;
-        self.trial.launch(agents, site, equipment, &prompt).await
+        self.equip(agents, trial_dir).await
     }
 
     /// Moves the files of the finished iteration to its own directory.
-    fn keep_iteration(&mut self, end: AgentEnd) -> Result<(), StoreError> {
-        let adapter = self.trial.plan_of(end.contestant).adapter;
-        self.trial.take_over_identity(&end);
-        let account = self.trial.account(&end, Some(&self.site));
-        self.trial.write_log(end.log, &account)?;
-        let name = format!("{ITERATIONS}/{}", self.trial.record.iterations.len());
-        let folder = self.trial.artifacts.join(&name);
+    pub(super) fn file_iteration(&mut self, contestant: Contestant) -> Result<(), StoreError> {
+        let adapter = self.plan_of(contestant).adapter;
+        let name = format!("{ITERATIONS}/{}", self.record.iterations.len());
+        let folder = self.artifacts.join(&name);
         let failed = |path: &Utf8Path| {
             let path = path.to_owned();
             move |source| StoreError { path, source }
@@ -354,41 +385,46 @@ impl Iterations<'_, '_> {
             CONTEXT_FILE,
             CHECK,
             metrics_file::KEPT,
+            record::PATCH_FILE,
+            SETUP,
+            EVIDENCE,
+            COLLECTED,
         ];
         for file in files {
-            let from = self.trial.artifacts.join(file);
+            let from = self.artifacts.join(file);
             if from.exists() {
                 dir::rename(&from, folder.join(file)).map_err(failed(&from))?;
             }
         }
-        if let Some(last) = self.trial.record.iterations.last_mut() {
+        if let Some(last) = self.record.iterations.last_mut() {
+            for artifact in last.verdicts.iter_mut().flat_map(|it| &mut it.artifacts) {
+                artifact.path = format!("{name}/{}", artifact.path);
+            }
             last.folder = Some(name);
         }
-        self.trial.record.process = None;
-        self.trial.record.gateway = None;
-        self.trial.record.sidecar = None;
+        self.record.process = None;
+        self.record.gateway = None;
+        self.record.sidecar = None;
         // The record shows the trial's progress if Proctor is killed.
-        self.trial.write_record()
+        self.write_record()
     }
 
-    /// The result of an iteration that could not be started.
-    fn not_started(&self, why: NotRun) -> AgentEnd {
-        let end = match why {
+    /// The end of an agent that could not be started again.
+    pub(super) fn not_started(&self, why: NotRun) -> AgentEnd {
+        match why {
             NotRun::Usage(error) => {
-                self.trial
-                    .not_run(Outcome::Sandbox, "ITERATION_FAILED", chain(&error))
+                self.not_run(Outcome::Sandbox, "ITERATION_FAILED", chain(&error))
             }
             NotRun::Infrastructure {
                 outcome,
                 code,
                 message,
-            } => self.trial.not_run(outcome, code, message),
-        };
-        end.of(&self.agents)
+            } => self.not_run(outcome, code, message),
+        }
     }
 }
 
-fn kept(error: &StoreError) -> NotRun {
+pub(super) fn kept(error: &StoreError) -> NotRun {
     NotRun::Infrastructure {
         outcome: Outcome::Sandbox,
         code: "NOT_KEPT",

@@ -6,42 +6,52 @@ use proctor_record::{
     session::LogError,
 };
 
-use super::{AgentRun, AgentWork, Judged, Site, Trial, chain};
+use super::{AgentRun, AgentWork, Judged, Site, Stage, Trial, chain};
 use crate::{
     evaluate::{self, EVIDENCE, JudgeContext, Judging},
     workspace::{Change, Workspace},
 };
 
 impl Trial<'_> {
-    /// Compares the workspace with the baseline, runs the evaluators and removes the container.
+    /// Compares the workspace with the baseline and runs the evaluators.
     /// Excluded trials are not judged.
     pub(super) async fn judge(&mut self, run: AgentRun) -> Judged {
-        let AgentRun { end, site } = run;
+        let AgentRun { end, stage } = run;
         let outcome = end.conclusion.outcome;
-        let exit_code = self.conclude(end, site.as_ref());
-        let change = match &site {
+        let site = stage.as_ref().map(|stage| &stage.site);
+        let exit_code = self.conclude(end, site);
+        let change = match site {
             Some(site) => self.change(&site.workspace).await,
             None => None,
         };
         self.phase(Phase::Judging);
-        self.run_evaluators(outcome, site.as_ref(), change.as_ref())
-            .await;
-        let work = match site {
-            None => None,
-            Some(site) => {
-                self.leave(site.exec_env).await;
-                Some(AgentWork {
-                    workspace: site.workspace,
-                    change,
-                    trial_dir: site.trial_dir,
-                })
-            }
-        };
+        self.run_evaluators(outcome, site, change.as_ref()).await;
+        self.note_step();
         Judged {
             outcome,
             exit_code,
-            work,
+            stage,
+            change,
         }
+    }
+
+    /// Removes the container. The work remains.
+    pub(super) async fn clear_stage(
+        &mut self,
+        stage: Option<Stage>,
+        change: Option<Change>,
+    ) -> Option<AgentWork> {
+        let Site {
+            exec_env,
+            workspace,
+            trial_dir,
+        } = stage?.site;
+        self.leave(exec_env).await;
+        Some(AgentWork {
+            workspace,
+            change,
+            trial_dir,
+        })
     }
 
     async fn run_evaluators(

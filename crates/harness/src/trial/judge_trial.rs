@@ -41,6 +41,7 @@ pub(crate) fn run_judge(trial: JudgeTrial<'_>) -> JudgeFuture<'_> {
 fn plan(trial: &JudgeTrial<'_>) -> TrialPlan {
     TrialPlan {
         policy: Policy::default(),
+        step_agents: Arc::default(),
         task: Arc::new(task(trial)),
         adapter: trial.adapter,
         name: trial.label.to_owned(),
@@ -65,6 +66,7 @@ fn task(trial: &JudgeTrial<'_>) -> Task {
         kind: TaskKind::Testcase,
         category: None,
         aliases: Vec::new(),
+        steps: None,
         asks: Asks::Prompt(PromptSource::Text(trial.request.to_owned())),
         reference: None,
         limits: TaskLimits {

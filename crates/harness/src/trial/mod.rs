@@ -27,6 +27,7 @@ pub mod provider_limits;
 mod script;
 pub mod sdk_server;
 mod socket;
+mod steps;
 mod stuck;
 mod tools;
 mod treatment;
@@ -40,6 +41,7 @@ use self::{
     contestant::{AgentTools, Contestant, ContestantPlan},
     phases::{
         AgentEnd, AgentRun, AgentStart, AgentWork, Agents, Judged, Prepared, SessionLog, Site,
+        Stage,
     },
     trial::{Trial, logs_folder, millis, settled},
 };

@@ -104,15 +104,23 @@ impl AgentEnd {
 pub(super) struct AgentRun {
     pub(super) end: AgentEnd,
     /// `None` if the workspace could not be created.
-    pub(super) site: Option<Site>,
+    pub(super) stage: Option<Stage>,
 }
 
-/// A trial with its verdicts, which are in the record. Its container is removed.
+/// The agents of a trial at the place of their work.
+pub(super) struct Stage {
+    pub(super) agents: Agents,
+    pub(super) site: Site,
+}
+
+/// A trial, or one of its steps, with its verdicts, which are in the record.
 pub(super) struct Judged {
     pub(super) outcome: Outcome,
     pub(super) exit_code: i32,
     /// `None` if the workspace could not be created.
-    pub(super) work: Option<AgentWork>,
+    pub(super) stage: Option<Stage>,
+    /// `None` if the change could not be determined.
+    pub(super) change: Option<Change>,
 }
 
 /// The agent's work.

@@ -7,7 +7,7 @@ use proctor_record::{outcome::Outcome, record::Phase};
 use proctor_sandbox::{ExecEnv, availability::ProbeTimeout, trial_dir::TrialDir};
 
 use super::{
-    AgentStart, Agents, Cause, Contestant, Context, Prepared, Site, Trial, TrialError,
+    AgentStart, Agents, Cause, Contestant, Context, Prepared, Site, Stage, Trial, TrialError,
     equip::Equipment,
 };
 use crate::{
@@ -58,7 +58,7 @@ impl From<std::io::Error> for NotRun {
 pub(super) struct NotPrepared {
     pub(super) reason: NotRun,
     /// `None` if the workspace could not be created.
-    pub(super) site: Option<Site>,
+    pub(super) stage: Option<Stage>,
 }
 
 impl Trial<'_> {
@@ -73,7 +73,10 @@ impl Trial<'_> {
             Ok(made) => made,
             Err(reason) => {
                 self.leave(exec_env).await;
-                return Err(NotPrepared { reason, site: None });
+                return Err(NotPrepared {
+                    reason,
+                    stage: None,
+                });
             }
         };
         let mut site = Site {
@@ -92,7 +95,7 @@ impl Trial<'_> {
             }),
             Err(reason) => Err(NotPrepared {
                 reason,
-                site: Some(site),
+                stage: Some(Stage { agents, site }),
             }),
         }
     }
@@ -111,7 +114,7 @@ impl Trial<'_> {
         for contestant in self.contestants() {
             tools.insert(contestant, self.tools_of(contestant, image.as_ref()).await?);
         }
-        let is_shared = !self.plan.policy.is_empty();
+        let is_shared = !self.plan.policy.is_empty() || self.steps.is_some();
         let models = self.context.models.filter(|_| is_shared);
         let agents = Agents {
             image,
@@ -150,7 +153,7 @@ impl Trial<'_> {
     }
 
     /// The agent's deadline as text, so that the agent can plan.
-    fn deadline(&self) -> Option<String> {
+    pub(super) fn deadline(&self) -> Option<String> {
         let timeout = self.plan.task.limits.timeout?;
         let timeout = jiff::SignedDuration::try_from(timeout).ok()?;
         let deadline = jiff::Timestamp::now().checked_add(timeout).ok()?;

@@ -23,9 +23,10 @@ use super::{
     first_record,
     prepare::{NotPrepared, NotRun},
     status,
+    steps::NextStep,
     treatment::TrialTreatment,
 };
-use crate::{config::Reference, plan::TrialPlan};
+use crate::{config::Reference, plan::TrialPlan, task::Steps};
 
 /// The prefix of directories that exist in a trial's directory only while it runs.
 pub(crate) const PRIVATE: &str = ".trial";
@@ -33,10 +34,12 @@ pub(crate) const PRIVATE: &str = ".trial";
 /// Runs one trial. There is a record for every outcome of the agent; only invalid input is an
 /// error.
 pub async fn run(plan: &TrialPlan, context: &Context<'_>) -> Result<Record, TrialError> {
-    let mut trial = Trial::begin(plan, context).map_err(TrialError::Folder)?;
-    let run = match trial.prepare().await {
+    let plans = plan.steps();
+    let steps = plan.task.steps.as_deref();
+    let mut trial = Trial::begin((&plans[0], steps), context).map_err(TrialError::Folder)?;
+    let mut run = match trial.prepare().await {
         Ok(prepared) => trial.iterate(prepared).await,
-        Err(NotPrepared { reason, site }) => match reason {
+        Err(NotPrepared { reason, stage }) => match reason {
             NotRun::Usage(error) => return Err(error),
             NotRun::Infrastructure {
                 outcome,
@@ -44,27 +47,40 @@ pub async fn run(plan: &TrialPlan, context: &Context<'_>) -> Result<Record, Tria
                 message,
             } => AgentRun {
                 end: trial.not_run(outcome, code, message),
-                site,
+                stage,
             },
         },
     };
-    // From here on files are written by their paths, which belong to another process if the trial is lost.
-    if context.cause.is_lost() {
-        if let Some(site) = run.site {
-            trial.leave(site.exec_env).await;
+    let mut rest = plans.iter().skip(1);
+    loop {
+        // From here on files are written by their paths, which belong to another process if the trial is lost.
+        if context.cause.is_lost() {
+            trial.clear_stage(run.stage, None).await;
+            return Err(TrialError::Lost);
         }
-        return Err(TrialError::Lost);
+        let judged = trial.judge(run).await;
+        if context.cause.is_lost() {
+            trial.clear_stage(judged.stage, None).await;
+            return Err(TrialError::Lost);
+        }
+        match rest.next() {
+            None => return trial.finish(judged).await,
+            Some(next) => match trial.advance(judged, next).await {
+                NextStep::Ran(next) => run = next,
+                NextStep::Stopped(judged) => return trial.finish(judged).await,
+            },
+        }
     }
-    let judged = trial.judge(run).await;
-    if context.cause.is_lost() {
-        return Err(TrialError::Lost);
-    }
-    trial.finish(judged).await
 }
 
 /// The part of a trial that exists in all of its phases.
 pub(super) struct Trial<'a> {
+    /// The plan of the current step.
     pub(super) plan: &'a TrialPlan,
+    /// The steps of the task, if it has several.
+    pub(super) steps: Option<&'a Steps>,
+    /// The index of the current step.
+    pub(super) step_index: usize,
     pub(super) context: &'a Context<'a>,
     pub(super) clock: Instant,
     pub(super) record: Record,
@@ -78,7 +94,10 @@ pub(super) struct Trial<'a> {
 
 impl<'a> Trial<'a> {
     /// Creates the trial's directories and its first record, which remains if Proctor is killed.
-    fn begin(plan: &'a TrialPlan, context: &'a Context<'a>) -> Result<Trial<'a>, StoreError> {
+    fn begin(
+        (plan, steps): (&'a TrialPlan, Option<&'a Steps>),
+        context: &'a Context<'a>,
+    ) -> Result<Trial<'a>, StoreError> {
         (context.listener)(&Event::started(&plan.name, &plan.task.name, plan.number));
         let artifacts = context.folder.join("artifacts");
         // The name is unique because the directory is removed by its path.
@@ -93,6 +112,8 @@ impl<'a> Trial<'a> {
         }
         let trial = Trial {
             plan,
+            steps,
+            step_index: 0,
             context,
             clock: Instant::now(),
             record: first_record(plan, context.run_id),
@@ -165,8 +186,11 @@ impl<'a> Trial<'a> {
         let Judged {
             outcome,
             exit_code,
-            work,
+            stage,
+            change,
         } = judged;
+        let work = self.clear_stage(stage, change).await;
+        self.combine_steps();
         let outcome = match outcome {
             Outcome::Completed => {
                 let evidence = Evidence {

@@ -81,6 +81,7 @@ impl Trial<'_> {
                         let made = self.make_exec_env(image, trial_dir, mounts, has_models);
                         *exec_env = self.enter(made.await?);
                         self.make_logs(exec_env).await?;
+                        self.prepare_step(exec_env).await?;
                         self.files_of_image(exec_env).await?
                     }
                 };

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{GatewayRecord, ProcessRecord, Record};
+use super::{DiffRecord, GatewayRecord, ProcessRecord, Record, Verdict};
 use crate::{
     outcome::Outcome,
     session::{Counts, LogError},
@@ -19,6 +19,9 @@ pub struct IterationRecord {
     pub number: u32,
     /// The reason of the start.
     pub reason: IterationReason,
+    /// The step of the task; absent for a task without steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
     /// The started agent: `agent.type`.
     #[serde(rename = "type")]
     pub kind: String,
@@ -59,6 +62,12 @@ pub struct IterationRecord {
     /// The result of the loop's check command; absent if it was not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<CheckRecord>,
+    /// The verdicts of the step that ended with this iteration.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub verdicts: Vec<Verdict>,
+    /// The agent's change in the step that ended with this iteration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff: Option<DiffRecord>,
 }
 
 impl IterationRecord {
@@ -70,7 +79,11 @@ impl IterationRecord {
 
     /// The result in one line.
     pub fn describe(&self) -> String {
-        let mut text = format!("{} {}", self.kind, self.outcome.as_str());
+        let mut text = match &self.step {
+            Some(step) => format!("step {step}: "),
+            None => String::new(),
+        };
+        let _ = write!(text, "{} {}", self.kind, self.outcome.as_str());
         let usage = self.usage.as_ref();
         if let Some(cost) = usage.and_then(|usage| usage.total.cost_usd) {
             let _ = write!(text, ", ${:.4}", cost.dollars());
@@ -81,6 +94,9 @@ impl IterationRecord {
             } else {
                 ", check failed"
             });
+        }
+        for verdict in &self.verdicts {
+            let _ = write!(text, ", {}", verdict.message);
         }
         text
     }
@@ -100,6 +116,8 @@ pub enum IterationReason {
     NoChange,
     /// The check command failed after the previous iteration.
     CheckFailed,
+    /// It was the next step of the task.
+    NextStep,
 }
 
 impl IterationReason {
@@ -113,6 +131,7 @@ impl IterationReason {
             IterationReason::Error => "the previous iteration failed",
             IterationReason::NoChange => "the previous iteration changed nothing",
             IterationReason::CheckFailed => "the check failed",
+            IterationReason::NextStep => "the next step of the task",
         }
     }
 }

@@ -99,8 +99,8 @@ pub struct Record {
     /// Earlier judgements, oldest first: rescoring keeps them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Judgement>,
-    /// Each start of the agent, if it can be restarted (`retry`, `loop`). The figures above are
-    /// sums; all other data is from the last one.
+    /// Each start of the agent, if it can be restarted (`retry`, `loop`) or the task has steps. The
+    /// figures above are sums; all other data is from the last one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub iterations: Vec<IterationRecord>,
     /// The errors.

@@ -382,8 +382,10 @@ fn collected_files_reach_a_separate_verifier() {
     rig.run(&path, &[]);
     let record = rig.record("keeper");
     assert_eq!(record["status"], "passed", "{record:#}");
-    // There was nothing to gather: it is not known what the agent's work is worth.
+    // As in Harbor, the verifier runs although the command failed; it wrote no reward.
     let record = rig.record("floor");
+    let reported = record["verdicts"][0]["message"].as_str().unwrap();
+    assert!(reported.contains("no reward"), "{record:#}");
     assert_eq!(record["verdicts"][0]["status"], "error", "{record:#}");
 }
 

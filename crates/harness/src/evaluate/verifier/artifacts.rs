@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::CollectedArtifact;
 
 /// The directory of collected files, next to the record of the trial.
-pub(super) const FOLDER: &str = "collected";
+pub(crate) const FOLDER: &str = "collected";
 /// The file that lists them.
 const MANIFEST: &str = "manifest.json";
 /// The directory whose files every task collects.

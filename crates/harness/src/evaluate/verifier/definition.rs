@@ -33,8 +33,8 @@ impl VerifierMode {
 pub struct Verifier {
     /// The environment of the script.
     pub mode: VerifierMode,
-    /// The folder of `test.sh` and its files.
-    pub tests: Utf8PathBuf,
+    /// The folders of `test.sh` and its files. A later one replaces files of an earlier one.
+    pub tests: Vec<Utf8PathBuf>,
     /// The script of a task of Terminal-Bench 1, which prints results instead of a reward. It is
     /// next to the files of `tests`.
     pub run_tests: Option<Utf8PathBuf>,
