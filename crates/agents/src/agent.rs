@@ -76,6 +76,17 @@ pub trait Adapter: Sync {
         None
     }
 
+    /// The arguments that give it the MCP servers of a file in addition to its own; `None` if it
+    /// cannot take any. The file has the servers by name under `mcpServers`.
+    fn mcp_args(&self, _file: &Utf8Path) -> Option<Vec<String>> {
+        None
+    }
+
+    /// The folder of a user's own skills, below HOME; `None` if it is not known to have one.
+    fn home_skills_folder(&self) -> Option<&'static str> {
+        None
+    }
+
     /// A session that reads recorded output; `None` if this kind has no readable output.
     fn recorded_session(&self) -> Option<Box<dyn Session>> {
         None

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use camino::Utf8Path;
 use proctor_document::Fault;
 use proctor_record::{
     record::cli::{AuthCheck, Cli},
@@ -65,6 +66,15 @@ impl Adapter for ClaudeCode {
 
     fn skills_folder(&self) -> Option<&'static str> {
         Some(".claude/skills")
+    }
+
+    fn home_skills_folder(&self) -> Option<&'static str> {
+        Some(".claude/skills")
+    }
+
+    fn mcp_args(&self, file: &Utf8Path) -> Option<Vec<String>> {
+        let args = ["--mcp-config", file.as_str(), "--strict-mcp-config"];
+        Some(args.map(str::to_owned).into())
     }
 
     fn schema(&self, generator: &mut schemars::SchemaGenerator) -> schemars::Schema {

@@ -19,6 +19,7 @@ mod restart;
 mod shipped;
 mod steps;
 mod swebench;
+mod task_tools;
 mod variants;
 
 use std::time::Duration;

@@ -6,7 +6,7 @@ use camino::Utf8Path;
 use proctor_document::{ConfigError, Fault};
 use proctor_record::record::TaskKind;
 
-use super::{Asks, Files, RunFolder, Task, TaskLimits};
+use super::{Asks, Files, RunFolder, Task, TaskLimits, TaskTools};
 use crate::{
     config::{self, EvaluatorSpec, ResolvedCase, Settings, Source},
     evaluate::Evaluator,
@@ -83,6 +83,7 @@ impl Task {
             kind: TaskKind::Testcase,
             category: None,
             steps: None,
+            tools: TaskTools::default(),
             asks: Asks::Section(Box::new(case.agent)),
             reference: case.reference,
             limits: TaskLimits {

@@ -36,6 +36,9 @@ impl Task {
                 definition["environment"] = of_environment(environment);
             }
         }
+        if !self.tools.is_empty() {
+            definition["tools"] = self.tools.definition();
+        }
         if let Some(steps) = &self.steps {
             let all: Vec<Value> = steps.all.iter().map(Step::definition).collect();
             definition["steps"] = all.into();

@@ -7,7 +7,7 @@ use proctor_agents::agent::PromptSource;
 use proctor_document::ConfigError;
 use proctor_record::record::TaskKind;
 
-use super::{Asks, Files, RunFolder, Task, TaskLimits, case::configure};
+use super::{Asks, Files, RunFolder, Task, TaskLimits, TaskTools, case::configure};
 use crate::config::{self, OutputLimits, ProgressLimits, Settings};
 
 /// Reads the input of `proctor eval`. `directory` takes precedence over the one in the file.
@@ -28,6 +28,7 @@ pub fn load(
         unset: Vec::new(),
         name: eval.name,
         steps: None,
+        tools: TaskTools::default(),
         asks: Asks::Prompt(PromptSource::Text(eval.description.clone())),
         description: eval.description,
         kind: TaskKind::Directory,

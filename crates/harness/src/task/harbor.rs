@@ -1,7 +1,7 @@
 //! A task from a folder in Harbor's format, unmodified: `task.toml`, `instruction.md`,
 //! `environment/`, `tests/test.sh`, `solution/solve.sh`.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use camino::Utf8Path;
 use proctor_agents::agent::{PromptSource, read_prompt_file};
@@ -62,6 +62,7 @@ pub fn load(
         [] => vec![reader.verifier("verifier", judged, &tests, &environment)],
         _ => Vec::new(),
     };
+    let tools = reader.tools(&written.environment);
     let timeout = reader.seconds("agent", "timeout_sec", written.agent.timeout_sec);
     let (faults, local) = (reader.faults, reader.local);
     if !faults.is_empty() {
@@ -83,8 +84,6 @@ pub fn load(
     let last = name.rsplit('/').next().unwrap_or(name).to_owned();
     let description = about.as_ref().and_then(|task| task.description.clone());
     let hash = dir::hash(folder.as_std_path());
-    let tells_deadline = written.metadata.tell_deadline;
-    let tells_deadline = tells_deadline.and_then(|value| value.as_bool());
     let evaluators = verifier.into_iter().map(Evaluator::of_verifier);
     let task = Task {
         notes,
@@ -96,17 +95,12 @@ pub fn load(
         aliases: vec![last, folder_name.clone()],
         asks: Asks::Prompt(PromptSource::Text(instruction)),
         reference: reference(folder, &written.solution.env),
-        limits: TaskLimits {
-            timeout,
-            tells_deadline: tells_deadline.unwrap_or(false),
-            idle_timeout: None,
-            progress: ProgressLimits::default(),
-            output: OutputLimits::default(),
-        },
+        limits: limits(timeout, written.metadata.tell_deadline.as_ref()),
         files: Files::Image(Box::new(environment)),
         install: None,
         evaluators: evaluators.collect::<Vec<_>>().into(),
         steps: None,
+        tools,
         patterns: Vec::new(),
         hooks: Hooks::default(),
         run_folder: RunFolder::default(),
@@ -115,6 +109,16 @@ pub fn load(
         source,
     };
     with_steps(task, steps, written.strategy, &written.solution.env)
+}
+
+fn limits(timeout: Option<Duration>, tell_deadline: Option<&serde_json::Value>) -> TaskLimits {
+    TaskLimits {
+        timeout,
+        tells_deadline: tell_deadline.and_then(serde_json::Value::as_bool) == Some(true),
+        idle_timeout: None,
+        progress: ProgressLimits::default(),
+        output: OutputLimits::default(),
+    }
 }
 
 /// `solution/solve.sh`, if it exists.

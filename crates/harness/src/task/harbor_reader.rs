@@ -7,10 +7,12 @@ use camino::{Utf8Path, Utf8PathBuf};
 use proctor_document::{ConfigError, Fault, Node, Span, Value};
 use proctor_record::fs::named;
 use proctor_sandbox::Network;
+use serde_json::{Map, json};
 
+use super::TaskTools;
 use super::harbor_toml::{
-    ArtifactEntry, EnvironmentTable, HealthcheckTable, Loose, NetworkMode, Number, Os, TaskToml,
-    VerifierTable, WholeNumber, megabytes,
+    ArtifactEntry, EnvironmentTable, HealthcheckTable, Loose, McpTransport, NetworkMode, Number,
+    Os, TaskToml, VerifierTable, WholeNumber, megabytes,
 };
 use crate::{
     evaluate::{Collect, CollectedArtifact, Verifier, VerifierMode},
@@ -146,12 +148,6 @@ impl HarborReader<'_> {
         if table.tpu.is_some() {
             self.refuse(at, "tpu", "a task that needs a `tpu`");
         }
-        if !table.mcp_servers.is_empty() {
-            self.refuse(at, "mcp_servers", "a task with `mcp_servers`");
-        }
-        if table.skills_dir.is_some() {
-            self.refuse(at, "skills_dir", "a task with a `skills_dir`");
-        }
         let network = self.network(at, table.network_mode, table.allowed_hosts.as_ref());
         let old = table.allow_internet.map(|is_open| {
             if is_open {
@@ -185,6 +181,49 @@ impl HarborReader<'_> {
                 Fault::new(Span::default(), "the task requires a container")
                     .with_hint(NEEDS_DOCKER),
             )),
+        }
+    }
+
+    /// The tools that the task gives to its agent.
+    pub(super) fn tools(&mut self, table: &EnvironmentTable) -> TaskTools {
+        let mut mcp_servers = Map::new();
+        for (number, server) in table.mcp_servers.iter().enumerate() {
+            let at = format!("environment.mcp_servers.{number}");
+            self.needs_container("environment", "mcp_servers", "an MCP server");
+            let (url, headers) = (&server.url, &server.headers);
+            let is_stdio = server.transport == McpTransport::Stdio;
+            let (needed, is_missing) = if is_stdio {
+                ("command", server.command.is_none())
+            } else {
+                ("url", url.is_none())
+            };
+            if is_missing || (is_stdio && !headers.is_empty()) {
+                let message = if is_missing {
+                    format!("this MCP server needs a `{needed}`")
+                } else {
+                    "an MCP server with a `command` has no `headers`".to_owned()
+                };
+                let fault = Fault::new(self.span(&at, "name"), message);
+                self.faults.push(fault);
+            }
+            let server_config = match server.transport {
+                McpTransport::Stdio => {
+                    json!({"type": "stdio", "command": server.command, "args": server.args})
+                }
+                McpTransport::Sse => json!({"type": "sse", "url": url, "headers": headers}),
+                McpTransport::StreamableHttp => {
+                    json!({"type": "http", "url": url, "headers": headers})
+                }
+            };
+            // As in Harbor, a later server replaces an earlier one of its name.
+            mcp_servers.insert(server.name.clone(), server_config);
+        }
+        if table.skills_dir.is_some() {
+            self.needs_container("environment", "skills_dir", "a `skills_dir`");
+        }
+        TaskTools {
+            mcp_servers,
+            skills_dir: table.skills_dir.clone().map(Into::into),
         }
     }
 

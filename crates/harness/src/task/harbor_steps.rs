@@ -56,9 +56,10 @@ fn inherited(task: &VerifierTable, step: &VerifierTable) -> VerifierTable {
         environment: step.environment.as_ref().or(of_task).cloned(),
         collect: [task.collect.as_slice(), &step.collect].concat(),
         network_mode: step.network_mode.or(task.network_mode),
-        allowed_hosts: match own_network {
-            true => step.allowed_hosts.clone(),
-            false => step.allowed_hosts.clone().or(task.allowed_hosts.clone()),
+        allowed_hosts: if own_network {
+            step.allowed_hosts.clone()
+        } else {
+            step.allowed_hosts.clone().or(task.allowed_hosts.clone())
         },
     }
 }
@@ -173,9 +174,10 @@ pub(super) fn with_steps(
     task.files = first.files.clone();
     task.limits = first.limits;
     let has_reference = |step: &Step| step.task.reference.is_some();
-    task.reference = match all.iter().all(has_reference) {
-        true => first.reference.clone(),
-        false => None,
+    task.reference = if all.iter().all(has_reference) {
+        first.reference.clone()
+    } else {
+        None
     };
     let evaluators = all
         .iter()

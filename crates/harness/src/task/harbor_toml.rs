@@ -218,7 +218,7 @@ pub(super) struct EnvironmentTable {
     _gpu_types: Vec<String>,
     pub(super) tpu: Option<serde_json::Value>,
     #[serde(default)]
-    pub(super) mcp_servers: Vec<serde_json::Value>,
+    pub(super) mcp_servers: Vec<McpServerTable>,
     #[serde(default)]
     pub(super) env: BTreeMap<String, String>,
     pub(super) skills_dir: Option<String>,
@@ -226,6 +226,30 @@ pub(super) struct EnvironmentTable {
     pub(super) network_mode: Option<NetworkMode>,
     pub(super) allowed_hosts: Option<Vec<String>>,
     pub(super) healthcheck: Option<HealthcheckTable>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct McpServerTable {
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) transport: McpTransport,
+    pub(super) url: Option<String>,
+    pub(super) command: Option<String>,
+    #[serde(default)]
+    pub(super) args: Vec<String>,
+    #[serde(default)]
+    pub(super) headers: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum McpTransport {
+    #[default]
+    Sse,
+    Stdio,
+    #[serde(alias = "http")]
+    StreamableHttp,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -367,6 +391,11 @@ pub(super) fn ignore_unknown_keys(root: &mut Node) -> Vec<String> {
         ),
         ("environment", keys_of::<EnvironmentTable>()),
         ("environment.healthcheck", keys_of::<HealthcheckTable>()),
+        ("environment.mcp_servers", keys_of::<McpServerTable>()),
+        (
+            "verifier.environment.mcp_servers",
+            keys_of::<McpServerTable>(),
+        ),
         ("solution", keys_of::<SolutionTable>()),
         ("steps", keys_of::<StepTable>()),
         ("steps.agent", keys_of::<AgentTable>()),

@@ -19,6 +19,8 @@ mod task;
 pub mod terminal_bench;
 #[cfg(test)]
 mod tests;
+mod tools;
 
 pub use self::step::{Step, StepStrategy, Steps};
 pub use self::task::{Asks, Files, RunFolder, Task, TaskLimits};
+pub use self::tools::TaskTools;

@@ -8,7 +8,7 @@ use proctor_agents::agent::PromptSource;
 use proctor_document::{Fault, Node, Value};
 use proctor_record::record::TaskKind;
 
-use super::{Asks, Files, RunFolder, Task, TaskLimits};
+use super::{Asks, Files, RunFolder, Task, TaskLimits, TaskTools};
 use crate::{
     config::{
         EvaluatorSpec, GreenWeights, Hooks, OutputLimits, ProgressLimits, Reference, Repo,
@@ -329,6 +329,7 @@ fn task(written: RepoEntry, repo: Repo, limit: Option<Duration>, suite: &Surroun
             .chain(ids.into_iter().flatten())
             .collect(),
         steps: None,
+        tools: TaskTools::default(),
         asks: Asks::Prompt(prompt),
         reference: written.reference_tag.map(Reference::Branch),
         limits: TaskLimits {

@@ -8,7 +8,7 @@ use proctor_document::{ConfigError, Fault, Span};
 use proctor_record::record::{AgentLimitsRecord, TaskKind};
 use proctor_sandbox::Network;
 
-use super::Steps;
+use super::{Steps, TaskTools};
 use crate::{
     config::{AgentSpec, Hooks, OutputLimits, ProgressLimits, Reference, Repo, Source, Unset},
     evaluate::{About, Evaluator, Verifier},
@@ -37,6 +37,8 @@ pub struct Task {
     /// Its steps, if it has more than one prompt. Each is a task with its own prompt, limits,
     /// solution and evaluators.
     pub steps: Option<Arc<Steps>>,
+    /// Tools that every agent gets.
+    pub tools: TaskTools,
     /// The reference solution.
     pub reference: Option<Reference>,
     /// Limits of the agent.

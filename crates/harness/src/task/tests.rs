@@ -164,14 +164,14 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "\"windows\"",
     ),
     (
-        "[environment]\nskills_dir = \"/s\"\n",
-        "`skills_dir`",
-        "\"/s\"",
+        "[[environment.mcp_servers]]\nname = \"x\"\n",
+        "needs a `url`",
+        "\"x\"",
     ),
     (
-        "[[environment.mcp_servers]]\nname = \"x\"\n",
-        "`mcp_servers`",
-        "[[environment",
+        "[[environment.mcp_servers]]\nname = \"x\"\ntransport = \"stdio\"\n",
+        "needs a `command`",
+        "\"x\"",
     ),
     (
         "[environment]\nmemory = \"much\"\n",
@@ -304,6 +304,23 @@ fn invalid_toml_of_a_template_is_reported_with_its_line() {
         error.to_string().contains("looks like a template"),
         "{error}"
     );
+}
+
+#[test]
+fn tools_of_a_task_are_read() {
+    let task = load_toml(
+        "[environment]\nskills_dir = \"/skills\"\n[[environment.mcp_servers]]\nname = \"a\"\ntransport = \"stdio\"\ncommand = \"run\"\nargs = [\"x\"]\n[[environment.mcp_servers]]\nname = \"b\"\ntransport = \"http\"\nurl = \"http://localhost:1/mcp\"\nmore = 1\n[[environment.mcp_servers]]\nname = \"c\"\nurl = \"http://c\"\n",
+    )
+    .unwrap();
+    assert_eq!(task.tools.skills_dir.as_deref().unwrap(), "/skills");
+    let servers = &task.tools.mcp_servers;
+    assert_eq!(servers["a"]["command"], "run");
+    assert_eq!(servers["a"]["args"][0], "x");
+    assert_eq!(servers["b"]["type"], "http");
+    assert_eq!(servers["b"]["url"], "http://localhost:1/mcp");
+    assert_eq!(servers["c"]["type"], "sse");
+    assert_eq!(task.notes.len(), 1, "{:?}", task.notes);
+    assert!(task.needs_container().is_some());
 }
 
 /// A folder that lacks something has one reason, which names what is missing.

@@ -73,6 +73,7 @@ impl Trial<'_> {
         let limits = &self.plan.task.limits;
         let stamp = Timestamp::now().strftime("%Y-%m-%dT%H-%M-%S-%3fZ");
         let plan = self.plan_of(agents.contestant);
+        let required_mcp = self.required_mcp(agents.contestant);
         let drive = Drive {
             cwd: &workdir,
             exec_env: &site.exec_env,
@@ -98,7 +99,7 @@ impl Trial<'_> {
             socket,
             host: self.context.host,
             log: &mut log,
-            required_mcp: plan.agent.required_mcp_servers(),
+            required_mcp: &required_mcp,
             listener: self.context.listener,
             cancel: self.context.cancel,
             unknown_key: unknown_key(models.as_ref()),
@@ -188,7 +189,7 @@ impl Trial<'_> {
         contestant: Contestant,
         reported: Option<Vec<McpServer>>,
     ) -> Vec<McpServer> {
-        let required = self.plan_of(contestant).agent.required_mcp_servers();
+        let required = self.required_mcp(contestant);
         let Some(reported) = reported else {
             if !required.is_empty() {
                 let names = required.join(", ");

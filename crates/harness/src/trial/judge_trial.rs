@@ -67,6 +67,7 @@ fn task(trial: &JudgeTrial<'_>) -> Task {
         category: None,
         aliases: Vec::new(),
         steps: None,
+        tools: crate::task::TaskTools::default(),
         asks: Asks::Prompt(PromptSource::Text(trial.request.to_owned())),
         reference: None,
         limits: TaskLimits {

@@ -114,11 +114,13 @@ impl Trial<'_> {
                 config_file: self.plan.task.config_file().to_owned(),
                 problem,
             })?;
+        self.add_mcp_servers(&mut launch, agents.contestant, site)?;
         self.use_tasks_home(&mut launch, agents, site);
         self.check_secrets(&launch, &secrets, models.is_some())?;
         launch = launch.without_secrets(&secrets, key);
         launch.env.extend(passed);
         let launch = launch.written_for(&exec_env.roots());
+        self.lay_task_skills(agents.contestant, site).await?;
         self.lay_out_files(&launch, site).await?;
         Ok(AgentStart {
             launch,

@@ -29,6 +29,7 @@ pub mod sdk_server;
 mod socket;
 mod steps;
 mod stuck;
+mod task_tools;
 mod tools;
 mod treatment;
 #[expect(clippy::module_inception, reason = "the main type of the module")]

@@ -36,9 +36,9 @@ pub(super) const SETUP: &str = "setup";
 /// What follows a judged step.
 pub(super) enum NextStep {
     /// The agent ran the next step.
-    Ran(AgentRun),
+    Ran(Box<AgentRun>),
     /// There is no further step.
-    Stopped(Judged),
+    Stopped(Box<Judged>),
 }
 
 impl<'a> Trial<'a> {
@@ -73,7 +73,7 @@ impl<'a> Trial<'a> {
             Some(stage) if goes_on => stage,
             stage => {
                 judged.stage = stage;
-                return NextStep::Stopped(judged);
+                return NextStep::Stopped(Box::new(judged));
             }
         };
         let Stage {
@@ -88,7 +88,7 @@ impl<'a> Trial<'a> {
                     prompt,
                     start,
                 };
-                NextStep::Ran(self.iterate(prepared).await)
+                NextStep::Ran(Box::new(self.iterate(prepared).await))
             }
             // As in Harbor, the rewards of earlier steps stay.
             Err(NotRun::Infrastructure {
@@ -99,12 +99,12 @@ impl<'a> Trial<'a> {
                 self.step_index -= 1;
                 self.note(message);
                 judged.stage = Some(Stage { agents, site });
-                NextStep::Stopped(judged)
+                NextStep::Stopped(Box::new(judged))
             }
-            Err(why) => NextStep::Ran(AgentRun {
+            Err(why) => NextStep::Ran(Box::new(AgentRun {
                 end: self.not_started(why).of(&agents),
                 stage: Some(Stage { agents, site }),
-            }),
+            })),
         }
     }
 

@@ -66,8 +66,8 @@ pub async fn run(plan: &TrialPlan, context: &Context<'_>) -> Result<Record, Tria
         match rest.next() {
             None => return trial.finish(judged).await,
             Some(next) => match trial.advance(judged, next).await {
-                NextStep::Ran(next) => run = next,
-                NextStep::Stopped(judged) => return trial.finish(judged).await,
+                NextStep::Ran(next) => run = *next,
+                NextStep::Stopped(judged) => return trial.finish(*judged).await,
             },
         }
     }

@@ -33,7 +33,7 @@ pub fn run(rig: &Rig, model: &ScriptedModel, suite: &Utf8PathBuf) {
 }
 
 /// An image with the real Claude Code; `None`, with a line that says so, when there is none.
-fn claude_image(rig: &Rig) -> Option<&'static str> {
+pub(super) fn claude_image(rig: &Rig) -> Option<&'static str> {
     const IMAGE: &str = "proctor-test:claude";
     let wrapper = rig.context.install_real_claude("latest")?.program;
     let wrapper = fs_err::read_to_string(wrapper).unwrap();

@@ -56,7 +56,7 @@ fn steps_are_prompted_prepared_and_judged_one_after_another() {
     let Some(rig) = Rig::new() else { return };
     task(&rig, "");
     // Sees neither tests nor rewards of the step before.
-    let script = "cat > prompt; ls /tests /logs/verifier 2>/dev/null; if grep -q Write prompt; then echo 1 > count; else echo 3 >> count; fi";
+    let script = "cat > prompt; ls /tests/* /logs/verifier/* 2>/dev/null; if grep -q Write prompt; then echo 1 > count; else echo 3 >> count; fi";
     let agents = json!([
         {"name": "floor", "type": "null"},
         {"name": "ceiling", "type": "oracle"},
