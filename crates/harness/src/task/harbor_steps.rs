@@ -312,7 +312,7 @@ future = 1
             (user(&one.task), user(&two.task)),
             ("0".into(), "worker".into())
         );
-        assert_eq!(one.min_reward["reward"], 0.5);
+        assert_eq!(one.min_reward, [("reward".to_owned(), 0.5)].into());
         assert_eq!(
             (two.min_reward["speed"], two.min_reward["reward"]),
             (2.0, 1.0)

@@ -65,7 +65,7 @@ pub async fn run(plan: &TrialPlan, context: &Context<'_>) -> Result<Record, Tria
         }
         match rest.next() {
             None => return trial.finish(judged).await,
-            Some(next) => match trial.advance(judged, next).await {
+            Some(next) => match Box::pin(trial.advance(judged, next)).await {
                 NextStep::Ran(next) => run = *next,
                 NextStep::Stopped(judged) => return trial.finish(*judged).await,
             },
