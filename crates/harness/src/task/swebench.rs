@@ -11,7 +11,7 @@ use proctor_sandbox::Network;
 use serde::{Deserialize, Deserializer, de};
 use serde_json::Value;
 
-use super::{Asks, Files, RunFolder, Task, TaskLimits};
+use super::{Asks, Files, RunFolder, Task, TaskLimits, TaskTools};
 use crate::{
     config::{
         History, Hooks, OutputLimits, ProgressLimits, Reference, Repo, Source, SwebenchEntry,
@@ -202,6 +202,8 @@ fn task(
             output: OutputLimits::default(),
         },
         files,
+        steps: None,
+        tools: TaskTools::default(),
         install: install.map(|command| Arc::new(install_of(command))),
         evaluators: vec![evaluator].into(),
         patterns: Vec::new(),

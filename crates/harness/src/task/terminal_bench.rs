@@ -12,7 +12,7 @@ use proctor_record::{
 };
 use serde::Deserialize;
 
-use super::{Asks, Files, RunFolder, Task, TaskLimits, find::TERMINAL_BENCH_FILE};
+use super::{Asks, Files, RunFolder, Task, TaskLimits, TaskTools, find::TERMINAL_BENCH_FILE};
 use crate::{
     config::{Hooks, OutputLimits, ProgressLimits, Reference, Settings, Solution, Source},
     evaluate::{Evaluator, Verifier, VerifierMode},
@@ -118,6 +118,8 @@ pub fn load(
         ))]
         .into(),
         files: Files::Image(Box::new(environment)),
+        steps: None,
+        tools: TaskTools::default(),
         install: None,
         patterns: Vec::new(),
         hooks: Hooks::default(),
@@ -305,7 +307,7 @@ fn environment(folder: &Utf8Path, client: Client, path: &str) -> Result<Environm
 fn verifier(folder: &Utf8Path, environment: &Environment, timeout: Duration) -> Verifier {
     Verifier {
         mode: VerifierMode::Shared,
-        tests: named::absolute(&folder.join("tests")),
+        tests: vec![named::absolute(&folder.join("tests"))],
         run_tests: Some(named::absolute(&folder.join("run-tests.sh"))),
         env: BTreeMap::new(),
         local_env: environment.local_env(),
