@@ -2,11 +2,18 @@
 
 use std::{
     collections::BTreeMap,
+    convert::Infallible,
     sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
+use camino::Utf8Path;
+use proctor_record::record::control::RunRequests;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+
+/// The time between two looks at the requests of other processes.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// The handle on a run, shared between the run and its user interface. Trials are identified by
 /// their index in the plan.
@@ -59,6 +66,42 @@ impl Control {
         let _ = self.paused.subscribe().wait_for(|paused| !paused).await;
     }
 
+    /// Applies the requests of other processes to a run until it is dropped. `trials` are the directories of the run's
+    /// trials, by their index.
+    pub(crate) async fn obey(
+        &self,
+        run: &Utf8Path,
+        trials: &[String],
+        cancel: &CancellationToken,
+    ) -> Infallible {
+        let mut last = RunRequests::default();
+        if last.write(run).is_err() {
+            // Without the file nothing can be requested.
+            std::future::pending::<()>().await;
+        }
+        loop {
+            tokio::time::sleep(LOOK).await;
+            // A file that is just being replaced, or that cannot be read, changes nothing.
+            let Some(next) = RunRequests::read(run) else {
+                continue;
+            };
+            match (last.paused, next.paused) {
+                (false, true) => self.pause(),
+                (true, false) => self.resume(),
+                _ => {}
+            }
+            for folder in next.cancelled.difference(&last.cancelled) {
+                if let Some(trial) = trials.iter().position(|it| it == folder) {
+                    self.cancel(trial);
+                }
+            }
+            if next.stop {
+                cancel.cancel();
+            }
+            last = next;
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, CancellationToken>> {
         self.trials.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -82,6 +125,44 @@ mod tests {
             fourth.is_cancelled(),
             "cancelling the run cancels all trials"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_of_other_processes_are_applied_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = Utf8Path::from_path(dir.path()).unwrap();
+        let (control, cancel) = (Control::default(), CancellationToken::new());
+        let trials = ["trials/a/one/trial-1", "trials/a/two/trial-1"].map(str::to_owned);
+        let ask = async {
+            // The file appears as soon as the run accepts requests.
+            while RunRequests::read(run).is_none() {
+                tokio::time::sleep(LOOK).await;
+            }
+            let mut requests = RunRequests {
+                paused: true,
+                cancelled: ["trials/a/two/trial-1", "unknown"]
+                    .map(str::to_owned)
+                    .into(),
+                ..RunRequests::default()
+            };
+            requests.write(run).unwrap();
+            tokio::time::sleep(2 * LOOK).await;
+            assert!(control.is_paused());
+            assert!(control.token(1, &cancel).is_cancelled());
+            assert!(!control.token(0, &cancel).is_cancelled());
+            // The user of the run has the last word.
+            control.resume();
+            tokio::time::sleep(2 * LOOK).await;
+            assert!(!control.is_paused());
+            assert!(!cancel.is_cancelled());
+            requests.stop = true;
+            requests.write(run).unwrap();
+            cancel.cancelled().await;
+        };
+        tokio::select! {
+            obeyed = control.obey(run, &trials, &cancel) => panic!("{obeyed:?}"),
+            () = ask => {}
+        }
     }
 
     #[tokio::test]

@@ -9,7 +9,8 @@ use proctor_record::{
     fs::{dir, new_id, pointer},
     platform,
     record::{
-        self, Event, PLAN_FILE, PlanFile, RunDir, SUMMARY_FILE, StoreError, TrialKey, lease::Holder,
+        self, Event, PLAN_FILE, PlanFile, RunDir, SUMMARY_FILE, StoreError, TrialKey,
+        control::RunRequests, lease::Holder,
     },
 };
 use proctor_report::calibration::calibrate;
@@ -249,13 +250,38 @@ impl Runner<'_> {
         });
         let resources = resources.await?;
         listener(0, &started);
-        let gathered = self.run_trials(run_dir, &resources, listener, cancel).await;
+        let gathered = self.steered(run_dir, &resources, listener, cancel).await;
         let closed = resources.close().await;
         let gathered = Gathered {
             lost_engines: closed.lost_engines,
             ..gathered?
         };
         self.sum_up(run_dir, gathered, closed.litellm, cancel)
+    }
+
+    /// Runs the trials, and applies requests of other processes meanwhile.
+    async fn steered(
+        &self,
+        run_dir: &RunDir,
+        resources: &Resources,
+        listener: &RunListener<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<Gathered, RunError> {
+        let folders: Vec<String> = self
+            .plan
+            .trials
+            .iter()
+            .map(|it| {
+                let path = record::trial_path(&it.name, &it.task.name, it.number);
+                format!("trials/{path}")
+            })
+            .collect();
+        let gathered = tokio::select! {
+            gathered = self.run_trials(run_dir, resources, listener, cancel) => gathered,
+            never = self.control.obey(&run_dir.path, &folders, cancel) => match never {},
+        };
+        RunRequests::close(&run_dir.path);
+        gathered
     }
 
     async fn run_trials(

@@ -2,6 +2,7 @@
 //! atomically.
 
 pub mod cli;
+pub mod control;
 pub mod definition;
 pub mod delivery;
 mod dir_handle;
