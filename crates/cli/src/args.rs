@@ -28,7 +28,7 @@ use proctor_sandbox::{Network, SandboxKind};
 pub use clusters::{InterruptArg, TrialArgs};
 pub use config::{ConfigArgs, ConfigCommand, InstallAgentsArgs, Level, SuggestTestcaseArgs};
 pub use experiments::{AbArgs, DecisionArgs, ExperimentArgs};
-pub use gate::{GateArgs, GateOptions, GatedRunArgs, UndecidedArg};
+pub use gate::{GateArgs, GateFormat, GateOptions, GatedRunArgs, UndecidedArg};
 pub use keep_workspace::KeepArg;
 pub use logs::{ExportArgs, ExportFormat, LogArgs, LogCommand, NormalizeArgs, NormalizeFormat};
 pub use mining::{MineArgs, PromptArg, RefreshArgs, SelectionArgs};

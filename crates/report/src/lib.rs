@@ -48,7 +48,9 @@ pub use gate::{
     Answer, Attempts, Bound, ChangeRule, FlippedTask, GateError, GateRuns, Gated, LevelRule, Limit,
     OnUndecided, Rule, RuleError, RuleKind, Ruled, Ruling, TaskChange, decide, gate,
 };
-pub use html::{html, index_html, served_html, trial_json};
+pub use html::{
+    PageSize, compared_html, html, index_html, served_html, trial_entry_json, trial_json,
+};
 pub use junit::junit;
 pub use markdown::{escape, markdown};
 pub use model::{

@@ -45,6 +45,8 @@ pub fn read(runs: &[Utf8PathBuf]) -> Result<Trials, NoTrials> {
 /// The parts of a run's plan that its records are read with.
 #[derive(Default)]
 struct PlanParts {
+    /// The suite's file.
+    suite: Option<String>,
     /// The id of the run.
     run_id: Option<String>,
     /// The texts of definitions, by digest.
@@ -70,6 +72,7 @@ impl PlanParts {
                 digest: plan.registered,
                 deviations,
             }),
+            suite: plan.suite,
             run_id: plan.run_id,
             definitions: plan.definitions,
             variants: plan.variants,
@@ -238,6 +241,7 @@ impl Collector {
         self.runs.push(RunRow {
             name: run.file_name().unwrap_or_default().to_owned(),
             folder: run.clone(),
+            suite: plan.suite.clone(),
             is_running: run.join(LOCK_FILE).exists() && is_locked(&run),
             variants: plan.variants.clone(),
             experiment: plan.experiment.clone(),

@@ -3,6 +3,7 @@
 
 mod gates;
 mod identity;
+mod pages;
 
 use std::collections::BTreeMap;
 
@@ -239,7 +240,7 @@ fn all_formats_are_reproducible() {
     let all = || {
         let report = Report::new(&trials, Basis::default());
         let mut page = Vec::new();
-        html(&report, &trials, &mut page).unwrap();
+        html(&report, &trials, PageSize::default(), &mut page).unwrap();
         let json = serde_json::to_string(&report).unwrap();
         let page = String::from_utf8(page).unwrap();
         [
@@ -387,15 +388,20 @@ fn csv_has_empty_cells_for_unknown_figures() {
     );
 }
 
+fn html_page(trials: &Trials) -> String {
+    let report = Report::new(trials, Basis::default());
+    let mut page = Vec::new();
+    html(&report, trials, PageSize::default(), &mut page).unwrap();
+    String::from_utf8(page).unwrap()
+}
+
 /// Text of agents may contain anything: it is data in the page.
 #[test]
 fn hostile_names_and_messages_are_escaped() {
     let nasty = "</script><script>alert(1)</script>\"'";
     let mut trials = made_up(&[(nasty, nasty, 1, Some(0.0), Some(1.0))]);
     trials.trials[0].message = nasty.to_owned();
-    let mut page = Vec::new();
-    html(&Report::new(&trials, Basis::default()), &trials, &mut page).unwrap();
-    let page = String::from_utf8(page).unwrap();
+    let page = html_page(&trials);
     assert!(!page.contains("<script>alert"), "{page}");
     // The data, one trial, and the page's own script.
     assert_eq!(page.matches("</script>").count(), 3);
@@ -423,9 +429,7 @@ fn headline_agrees_with_the_column_of_excluded_trials() {
 fn page_shows_cached_tokens_apart() {
     let mut trials = made_up(&[("a", "t", 1, Some(1.0), Some(1.0))]);
     trials.trials[0].cached_tokens = Some(77_000);
-    let mut page = Vec::new();
-    html(&Report::new(&trials, Basis::default()), &trials, &mut page).unwrap();
-    let page = String::from_utf8(page).unwrap();
+    let page = html_page(&trials);
     assert!(page.contains(r#"<td data-value="77000">"#), "{page}");
     assert!(page.contains(",20000,77000,"), "{page}");
 }

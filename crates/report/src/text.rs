@@ -78,6 +78,38 @@ pub(super) fn headline(report: &Report) -> String {
     )
 }
 
+/// The place of the best agent, in one sentence.
+pub(super) fn best_agent(report: &Report) -> String {
+    let contenders: Vec<&AgentReport> = report.contenders().collect();
+    let tasks = counted(report.tasks.len(), "task");
+    let Some(best) = contenders.iter().find(|it| it.score.is_some()) else {
+        return "No trial was judged.".to_owned();
+    };
+    let name = &best.name;
+    let score = figures::score(best.score);
+    if contenders.len() == 1 {
+        let passed = figures::rate(best.pass_rate);
+        return format!("{name} passed {passed} of the trials on {tasks}; its score is {score}.");
+    }
+    if figures::place(best) == "1" {
+        return format!(
+            "{name} is the best of {} agents on {tasks}, with a score of {score}.",
+            contenders.len()
+        );
+    }
+    let group = report.groups.iter().find(|group| group.contains(name));
+    match group {
+        Some(group) => format!(
+            "There is no single best agent on {tasks}: {} cannot be told apart. {name} has the highest score, {score}.",
+            group.join(", ")
+        ),
+        None => format!(
+            "{name} has the highest score on {tasks}, {score}; its place is {}.",
+            figures::place(best)
+        ),
+    }
+}
+
 /// An explanation of the figures.
 pub(super) fn footing(report: &Report) -> String {
     format!(

@@ -43,6 +43,9 @@ pub struct RunRow {
     /// Its directory, while trials are read; not part of a report.
     #[serde(skip)]
     pub folder: Utf8PathBuf,
+    /// The suite's file as given by the user, while trials are read; not part of a report.
+    #[serde(skip)]
+    pub suite: Option<String>,
     /// The agents that are variants, with the agents that they are variants of.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub variants: BTreeMap<String, String>,

@@ -80,7 +80,7 @@ impl Compared {
         text
     }
 
-    fn footing(&self) -> String {
+    pub(super) fn footing(&self) -> String {
         format!(
             "Means over the tasks that both tried; brackets are {} intervals of the difference. Seed {}.",
             percent(self.basis.level.confidence()),

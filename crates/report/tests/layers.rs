@@ -19,11 +19,11 @@ const ORDER: &[&str] = &[
     "markup",
     "text",
     "read",
-    "html",
     "junit",
     "markdown",
     "results",
     "versus",
+    "html",
     "gate_text",
     "youbencha",
 ];

@@ -1,5 +1,6 @@
 //! Access to the pages. Pages of other sites can send requests to a server on loopback, so the
-//! name of the host is checked. A server on other addresses wants a token.
+//! name of the host is checked. A server on other addresses wants a token, and every server wants it
+//! from a request that changes anything.
 
 use std::{
     io,
@@ -8,14 +9,14 @@ use std::{
 
 use proctor_record::fs::hex;
 
-/// The cookie with the token.
+/// The start of the name of the cookie with the token. Cookies do not know ports, so the name ends with the port.
 const COOKIE: &str = "proctor-token";
 
 /// The rules of a server.
 #[derive(Clone, Debug)]
 pub struct Access {
     address: SocketAddr,
-    token: Option<String>,
+    token: String,
 }
 
 /// The parts of a request that decide about access.
@@ -38,23 +39,17 @@ pub(crate) enum Grant {
 }
 
 impl Access {
-    /// Access to a server at this address, with a new token unless the address is on loopback.
+    /// Access to a server at this address, with a new token.
     pub fn new(address: SocketAddr) -> io::Result<Access> {
-        let token = if address.ip().is_loopback() {
-            None
-        } else {
-            let mut bytes = [0; 16];
-            getrandom::fill(&mut bytes).map_err(io::Error::other)?;
-            Some(hex(&bytes))
-        };
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+        let token = hex(&bytes);
         Ok(Access { address, token })
     }
 
     /// The address of a page for the first visit.
     pub fn url(&self, path: &str) -> String {
-        let token = self.token.as_ref();
-        let token = token.map_or(String::new(), |token| format!("?token={token}"));
-        format!("http://{}{path}{token}", self.address)
+        format!("http://{}{path}?token={}", self.address, self.token)
     }
 
     pub(crate) fn check(&self, request: Credentials<'_>) -> Grant {
@@ -66,24 +61,36 @@ impl Access {
         if request.origin.is_some_and(from_elsewhere) {
             return Grant::Refused("requests of other sites are refused");
         }
-        let Some(token) = &self.token else {
-            return if is_own_host {
-                Grant::Granted
-            } else {
-                Grant::Refused("use the address that `proctor view` printed")
-            };
-        };
-        if request.token.is_some_and(|it| is_same(it, token)) {
-            let cookie = format!("{COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/");
+        let is_loopback = self.address.ip().is_loopback();
+        if is_loopback && !is_own_host {
+            return Grant::Refused("use the address that `proctor view` printed");
+        }
+        if request.token.is_some_and(|it| is_same(it, &self.token)) {
+            let (name, token) = (self.cookie_name(), &self.token);
+            let cookie = format!("{name}={token}; HttpOnly; SameSite=Strict; Path=/");
             return Grant::NewCookie(cookie);
         }
-        let cookies = request.cookie.unwrap_or_default().split(';');
-        let mut cookies = cookies.filter_map(|it| it.trim().split_once('='));
-        if cookies.any(|(name, value)| name == COOKIE && is_same(value, token)) {
+        if is_loopback || self.has_cookie(request) {
             Grant::Granted
         } else {
             Grant::Refused("use the address with the token that `proctor view` printed")
         }
+    }
+
+    /// Whether a request that was granted may change anything.
+    pub(crate) fn may_change(&self, request: Credentials<'_>) -> bool {
+        self.has_cookie(request)
+    }
+
+    fn has_cookie(&self, request: Credentials<'_>) -> bool {
+        let own = self.cookie_name();
+        let cookies = request.cookie.unwrap_or_default().split(';');
+        let mut cookies = cookies.filter_map(|it| it.trim().split_once('='));
+        cookies.any(|(name, value)| name == own && is_same(value, &self.token))
+    }
+
+    fn cookie_name(&self) -> String {
+        format!("{COOKIE}-{}", self.address.port())
     }
 
     /// Whether a `Host` header names this server on loopback.
@@ -108,12 +115,14 @@ fn is_same(one: &str, other: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn access(token: Option<&str>) -> Access {
+    fn access(address: &str) -> Access {
         Access {
-            address: "127.0.0.1:7000".parse().unwrap(),
-            token: token.map(str::to_owned),
+            address: address.parse().unwrap(),
+            token: "secret".to_owned(),
         }
     }
+
+    const LOOPBACK: &str = "127.0.0.1:7000";
 
     #[test]
     fn only_names_of_this_machine_are_hosts() {
@@ -133,10 +142,10 @@ mod tests {
                 host: Some(host),
                 ..Credentials::default()
             };
-            let grant = access(None).check(request);
+            let grant = access(LOOPBACK).check(request);
             assert_eq!(grant == Grant::Granted, is_granted, "{host}");
         }
-        let grant = access(None).check(Credentials::default());
+        let grant = access(LOOPBACK).check(Credentials::default());
         assert!(matches!(grant, Grant::Refused(_)));
     }
 
@@ -150,48 +159,72 @@ mod tests {
         ];
         for (origin, is_granted) in rows {
             let request = Credentials {
-                host: Some("127.0.0.1:7000"),
+                host: Some(LOOPBACK),
                 origin: Some(origin),
+                cookie: Some("proctor-token-7000=secret"),
                 ..Credentials::default()
             };
-            let grant = access(None).check(request);
+            let grant = access(LOOPBACK).check(request);
             assert_eq!(grant == Grant::Granted, is_granted, "{origin}");
         }
     }
 
     #[test]
-    fn only_addresses_of_other_machines_have_a_token() {
+    fn printed_address_has_a_new_token() {
         let url = |address: &str| Access::new(address.parse().unwrap()).unwrap().url("/x");
-        assert_eq!(url("127.0.0.1:7000"), "http://127.0.0.1:7000/x");
-        assert_eq!(url("[::1]:7000"), "http://[::1]:7000/x");
-        let (start, token) = url("0.0.0.0:7000").rsplit_once('=').map(own).unwrap();
-        assert_eq!(start, "http://0.0.0.0:7000/x?token");
-        assert_eq!(token.len(), 32);
-        assert_ne!(url("0.0.0.0:7000"), url("0.0.0.0:7000"));
+        for address in ["127.0.0.1:7000", "[::1]:7000", "0.0.0.0:7000"] {
+            let first = url(address);
+            let (start, token) = first.rsplit_once('=').unwrap();
+            assert_eq!(start, format!("http://{address}/x?token"));
+            assert_eq!(token.len(), 32);
+            assert_ne!(first, url(address));
+        }
     }
 
-    fn own((one, other): (&str, &str)) -> (String, String) {
-        (one.to_owned(), other.to_owned())
+    /// How a request with this token or cookie may read, and whether it may change anything.
+    fn rights(address: &str, token: Option<&str>, cookie: Option<&str>) -> (Grant, bool) {
+        let request = Credentials {
+            host: Some(if address == LOOPBACK {
+                LOOPBACK
+            } else {
+                "server.example:7000"
+            }),
+            cookie,
+            token,
+            ..Credentials::default()
+        };
+        let access = access(address);
+        (access.check(request), access.may_change(request))
     }
 
     #[test]
     fn token_is_taken_from_the_address_once_and_from_the_cookie_afterwards() {
-        let access = access(Some("secret"));
-        let host = Some("server.example:7000");
-        let check = |token, cookie| {
-            access.check(Credentials {
-                host,
-                cookie,
-                token,
-                ..Credentials::default()
-            })
-        };
-        assert!(matches!(check(Some("secret"), None), Grant::NewCookie(_)));
-        assert!(matches!(check(Some("wrong!"), None), Grant::Refused(_)));
-        assert!(matches!(check(None, None), Grant::Refused(_)));
-        let cookie = "a=b; proctor-token=secret";
-        assert_eq!(check(None, Some(cookie)), Grant::Granted);
-        let cookie = "proctor-token=secret2";
-        assert!(matches!(check(None, Some(cookie)), Grant::Refused(_)));
+        let public = "0.0.0.0:7000";
+        for address in [LOOPBACK, public] {
+            let (grant, _) = rights(address, Some("secret"), None);
+            assert!(matches!(grant, Grant::NewCookie(_)), "{address}");
+            let right = Some("a=b; proctor-token-7000=secret");
+            assert_eq!(
+                rights(address, None, right),
+                (Grant::Granted, true),
+                "{address}"
+            );
+            for wrong in [
+                "proctor-token-7000=secret2",
+                "proctor-token-7001=secret",
+                "",
+            ] {
+                let (grant, may_change) = rights(address, None, Some(wrong));
+                assert!(!may_change, "{address} {wrong}");
+                // Reading on this machine needs no token.
+                assert_eq!(
+                    grant == Grant::Granted,
+                    address == LOOPBACK,
+                    "{address} {wrong}"
+                );
+            }
+        }
+        let (grant, _) = rights(public, Some("wrong!"), None);
+        assert!(matches!(grant, Grant::Refused(_)));
     }
 }

@@ -1,5 +1,5 @@
 //! A local web server for the pages of runs. It reads records only, so that it shows local, remote
-//! and finished runs alike, and it never writes. May depend on `proctor-record` and
+//! and finished runs alike, and it writes nothing but requests to runs that go on. May depend on `proctor-record` and
 //! `proctor-report` only.
 //!
 //! `access` decides about requests, `route` reads them, `library` has the runs, `search` looks

@@ -2,7 +2,9 @@
 //! pages are kept, so that memory does not grow with the number of runs.
 
 use std::{
+    fs::File,
     io::{self, ErrorKind},
+    path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant, SystemTime},
 };
@@ -19,8 +21,6 @@ use proctor_report::{self as report, Basis, Report, Trials};
 const KEPT: usize = 4;
 /// The age at which the page of a run that goes on is made again.
 const LIVE: Duration = Duration::from_secs(2);
-/// The largest file that is sent.
-const LARGEST_FILE: u64 = 256 << 20;
 
 /// The runs of a project.
 #[derive(Debug)]
@@ -117,17 +117,31 @@ impl RunPages {
         self.summary == summary && (summary.is_some() || self.made.elapsed() < LIVE)
     }
 
+    /// The number of the trial with this directory.
+    pub(crate) fn number(&self, folder: &str) -> io::Result<usize> {
+        let mut trials = self.trials.trials.iter();
+        let number = trials.position(|it| it.folder == folder);
+        number.ok_or_else(|| {
+            io::Error::new(ErrorKind::NotFound, format!("there is no trial {folder}"))
+        })
+    }
+
     /// The data of a trial.
-    pub(crate) fn trial(&self, number: usize) -> io::Result<Bytes> {
-        let json = report::trial_json(&self.trials, number).ok_or(ErrorKind::NotFound)?;
-        Ok(json?.into())
+    pub(crate) fn trial(&self, folder: &str) -> io::Result<Bytes> {
+        Ok(report::trial_json(&self.trials, self.number(folder)?)?.into())
+    }
+
+    /// One entry of a trial's session, with its whole texts.
+    pub(crate) fn entry(&self, folder: &str, entry: usize) -> io::Result<Bytes> {
+        let json = report::trial_entry_json(&self.trials, self.number(folder)?, entry);
+        Ok(json.ok_or(ErrorKind::NotFound)??.into())
     }
 
     /// A file of a trial's artifacts. Links lead nowhere.
-    pub(crate) fn file(&self, number: usize, path: &str) -> io::Result<Bytes> {
+    pub(crate) fn file(&self, folder: &str, path: &str) -> io::Result<File> {
+        let number = self.number(folder)?;
         let artifacts = self.artifacts(number).ok_or(ErrorKind::NotFound)?;
-        let bytes = UntrustedDir::new(artifacts).read(path, LARGEST_FILE)?;
-        Ok(bytes.into())
+        UntrustedDir::new(artifacts).open(Path::new(path))
     }
 
     pub(crate) fn artifacts(&self, number: usize) -> Option<Utf8PathBuf> {

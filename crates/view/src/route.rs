@@ -9,10 +9,14 @@ pub(crate) enum Route {
     Run(String),
     /// The address of a run without its last slash, against which links of its page would be wrong.
     RunWithoutSlash(String),
-    /// The data of a trial, by its number in the page.
-    Trial(String, usize),
+    /// The data of a trial, by its directory in the run.
+    Trial(String, String),
+    /// An entry of a trial's session.
+    Entry(String, String, usize),
     /// A file of a trial's artifacts.
-    File(String, usize, String),
+    File(String, String, String),
+    /// Requests to a run that goes on.
+    Control(String),
     /// Events of a run that goes on.
     Events(String),
     /// Trials whose sessions have a text.
@@ -35,16 +39,17 @@ impl Route {
                 let text = parameter(query, "q").unwrap_or_default();
                 Route::Search((*run).to_owned(), text)
             }
-            ["runs", run, "trials", file] => {
-                let number = file.strip_suffix(".json").and_then(|it| it.parse().ok());
-                number.map_or(Route::Unknown, |number| {
-                    Route::Trial((*run).to_owned(), number)
-                })
+            ["runs", run, "control"] => Route::Control((*run).to_owned()),
+            ["runs", run, "trials", folder] => {
+                Route::Trial((*run).to_owned(), (*folder).to_owned())
             }
-            ["runs", run, "files", number, path @ ..] => match number.parse() {
-                Ok(number) => Route::File((*run).to_owned(), number, path.join("/")),
+            ["runs", run, "trials", folder, "entries", number] => match number.parse() {
+                Ok(number) => Route::Entry((*run).to_owned(), (*folder).to_owned(), number),
                 Err(_) => Route::Unknown,
             },
+            ["runs", run, "files", folder, path @ ..] => {
+                Route::File((*run).to_owned(), (*folder).to_owned(), path.join("/"))
+            }
             _ => Route::Unknown,
         }
     }
@@ -93,12 +98,20 @@ mod tests {
             ("/", Route::Index),
             ("/runs/r-1/", Route::Run(run())),
             ("/runs/r-1", Route::RunWithoutSlash(run())),
-            ("/runs/r-1/trials/7.json", Route::Trial(run(), 7)),
-            ("/runs/r-1/trials/-7.json", Route::Unknown),
+            (
+                "/runs/r-1/trials/trials%2Fa%2Fone",
+                Route::Trial(run(), "trials/a/one".to_owned()),
+            ),
+            (
+                "/runs/r-1/trials/trials%2Fa/entries/7",
+                Route::Entry(run(), "trials/a".to_owned(), 7),
+            ),
+            ("/runs/r-1/trials/a/entries/-7", Route::Unknown),
+            ("/runs/r-1/control", Route::Control(run())),
             ("/runs/r-1/events", Route::Events(run())),
             (
-                "/runs/r-1/files/0/raw/a%20b",
-                Route::File(run(), 0, "raw/a b".to_owned()),
+                "/runs/r-1/files/trials%2Fa/raw/a%20b",
+                Route::File(run(), "trials/a".to_owned(), "raw/a b".to_owned()),
             ),
             ("/runs/r-1/files/0/%zz", Route::Unknown),
             ("/runs/r-1/files/0/%00", Route::Unknown),

@@ -29,7 +29,8 @@ pub(crate) struct Found {
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Hit {
-    trial: usize,
+    /// The directory of the trial.
+    folder: String,
     text: String,
 }
 
@@ -47,7 +48,7 @@ pub(crate) fn search(pages: &RunPages, text: &str) -> Found {
             .iter()
             .find_map(|file| in_file(&artifacts, file, &finder))?;
         Some(Hit {
-            trial: *number,
+            folder: pages.trials.trials[*number].folder.to_string(),
             text,
         })
     });

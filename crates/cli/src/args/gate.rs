@@ -4,7 +4,7 @@ use camino::Utf8PathBuf;
 use clap::{Parser, ValueEnum};
 use proctor_report::Rule;
 
-use super::{BasisArgs, CompareFormat, RunArgs};
+use super::{BasisArgs, RunArgs};
 
 /// `proctor run`.
 #[derive(Debug, Parser)]
@@ -81,10 +81,22 @@ pub struct GateArgs {
     pub options: GateOptions,
     /// Output format [default: from the extension of the output file, else table]
     #[arg(long, value_enum)]
-    pub format: Option<CompareFormat>,
+    pub format: Option<GateFormat>,
     /// Output file [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<Utf8PathBuf>,
     #[command(flatten)]
     pub basis: BasisArgs,
+}
+
+/// The format of a gate's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum GateFormat {
+    /// For a terminal
+    Table,
+    /// For pull requests
+    #[value(alias = "md")]
+    Markdown,
+    /// All results
+    Json,
 }

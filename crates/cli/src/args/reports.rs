@@ -25,6 +25,9 @@ pub struct ReportArgs {
     /// Output file [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<Utf8PathBuf>,
+    /// Size of the sessions in an HTML page; those of failed trials are first
+    #[arg(long, value_name = "MB", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..))]
+    pub max_size: u16,
     #[command(flatten)]
     pub basis: BasisArgs,
 }
@@ -108,6 +111,8 @@ pub enum CompareFormat {
     Markdown,
     /// All results
     Json,
+    /// Self-contained HTML page
+    Html,
 }
 
 /// `proctor baseline`.

@@ -15,10 +15,11 @@ use crate::{
 };
 
 /// The formats of output files, by extension.
-pub(super) const EXTENSIONS: [(&str, CompareFormat); 3] = [
+const EXTENSIONS: [(&str, CompareFormat); 4] = [
     ("txt", CompareFormat::Table),
     ("md", CompareFormat::Markdown),
     ("json", CompareFormat::Json),
+    ("html", CompareFormat::Html),
 ];
 
 pub fn compare(args: &CompareArgs) -> Result<Exit, CliError> {
@@ -55,6 +56,11 @@ pub fn compare(args: &CompareArgs) -> Result<Exit, CliError> {
         CompareFormat::Table => compared.text(),
         CompareFormat::Markdown => compared.markdown(),
         CompareFormat::Json => pretty(&compared)?,
+        CompareFormat::Html => {
+            let mut page = Vec::new();
+            report::compared_html(&compared, &pairs, &mut page)?;
+            String::from_utf8_lossy(&page).into_owned()
+        }
     };
     write_text(output, &text)?;
     github::annotate(&compared.markdown(), &compared.rules, &host)?;

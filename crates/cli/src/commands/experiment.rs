@@ -12,7 +12,7 @@ use proctor_harness::{
 };
 use proctor_record::record::Event;
 use proctor_report::{
-    self as report, Basis, Report,
+    self as report, Basis, PageSize, Report,
     experiment::{ExperimentResult, results_of},
     stats::{Look, PlannedVariance},
 };
@@ -85,6 +85,7 @@ pub(super) fn run_planned(planned: &PlannedRun, args: &RunArgs) -> Result<Exit, 
     write_page(
         &Report::new(&trials, Basis::default()),
         &trials,
+        PageSize::default(),
         Some(&page),
     )?;
     if args.json {

@@ -11,17 +11,24 @@ use proctor_sandbox::host::Host;
 use serde::Serialize;
 
 use super::{
-    compare::{EXTENSIONS, NamedTrials},
+    compare::NamedTrials,
     github,
     planning::PlannedRun,
     report::{basis, format_of, pretty, write_report_file, write_text},
     run,
 };
 use crate::{
-    args::{CompareFormat, GateArgs, GateOptions, GatedRunArgs, UndecidedArg},
+    args::{GateArgs, GateFormat, GateOptions, GatedRunArgs, UndecidedArg},
     error::{CliError, Exit},
     host, ui,
 };
+
+/// The formats of output files, by extension.
+const EXTENSIONS: [(&str, GateFormat); 3] = [
+    ("txt", GateFormat::Table),
+    ("md", GateFormat::Markdown),
+    ("json", GateFormat::Json),
+];
 
 pub fn gate(args: &GateArgs) -> Result<Exit, CliError> {
     let host = host::host()?;
@@ -44,10 +51,10 @@ pub fn gate(args: &GateArgs) -> Result<Exit, CliError> {
     let output = args.output.as_ref().map(|path| host.cwd.join(path));
     let output = output.as_deref();
     let format = format_of(args.format, output, &EXTENSIONS)?;
-    let text = match format.unwrap_or(CompareFormat::Table) {
-        CompareFormat::Table => gated.text(gate.undecided),
-        CompareFormat::Markdown => gated.markdown(gate.undecided),
-        CompareFormat::Json => pretty(&gated)?,
+    let text = match format.unwrap_or(GateFormat::Table) {
+        GateFormat::Table => gated.text(gate.undecided),
+        GateFormat::Markdown => gated.markdown(gate.undecided),
+        GateFormat::Json => pretty(&gated)?,
     };
     write_text(output, &text)?;
     gate.conclude(&gated, &host)

@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 
 use camino::Utf8Path;
 use proctor_report::{
-    self as report, Basis, Report, Trials,
+    self as report, Basis, PageSize, Report, Trials,
     experiment::{self, ExperimentResult},
     stats::Seed,
 };
@@ -49,7 +49,10 @@ pub fn report(args: &ReportArgs) -> Result<Exit, CliError> {
     let format = format.unwrap_or(ReportFormat::Table);
     let runs = super::named_runs(&args.runs, args.config.as_deref(), &host)?;
     let trials = report::read(&runs)?;
-    write_report(&trials, basis(&args.basis), format, output)?;
+    let size = PageSize {
+        bytes: usize::from(args.max_size) * 1_000_000,
+    };
+    write_report(&trials, basis(&args.basis), (format, size), output)?;
     Ok(Exit::Success)
 }
 
@@ -111,13 +114,14 @@ pub fn format_of_file(path: &Utf8Path) -> Result<ReportFormat, CliError> {
 
 /// Writes the report of these trials to a file, in the format of its extension.
 pub fn write_report_file(trials: &Trials, path: &Utf8Path) -> Result<(), CliError> {
-    write_report(trials, Basis::default(), format_of_file(path)?, Some(path))
+    let format = (format_of_file(path)?, PageSize::default());
+    write_report(trials, Basis::default(), format, Some(path))
 }
 
 fn write_report(
     trials: &Trials,
     basis: Basis,
-    format: ReportFormat,
+    (format, size): (ReportFormat, PageSize),
     output: Option<&Utf8Path>,
 ) -> Result<(), CliError> {
     let figures = || Report::new(trials, basis);
@@ -131,7 +135,7 @@ fn write_report(
         })?,
         ReportFormat::Junit => report::junit(trials),
         ReportFormat::Csv => report::csv(trials),
-        ReportFormat::Html => return Ok(write_page(&figures(), trials, output)?),
+        ReportFormat::Html => return Ok(write_page(&figures(), trials, size, output)?),
     };
     Ok(write_text(output, &text)?)
 }
@@ -173,12 +177,17 @@ pub fn write_text(output: Option<&Utf8Path>, text: &str) -> io::Result<()> {
 }
 
 /// Writes the HTML page as a stream, because it can be large.
-pub fn write_page(report: &Report, trials: &Trials, output: Option<&Utf8Path>) -> io::Result<()> {
+pub fn write_page(
+    report: &Report,
+    trials: &Trials,
+    size: PageSize,
+    output: Option<&Utf8Path>,
+) -> io::Result<()> {
     let Some(path) = output else {
-        return ui::stream(|mut out| report::html(report, trials, &mut out));
+        return ui::stream(|mut out| report::html(report, trials, size, &mut out));
     };
     let mut out = BufWriter::with_capacity(1 << 18, fs_err::File::create(path)?);
-    report::html(report, trials, &mut out)?;
+    report::html(report, trials, size, &mut out)?;
     out.flush()
 }
 

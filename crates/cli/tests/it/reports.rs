@@ -582,7 +582,7 @@ fn the_page_works_in_a_real_browser_chromium() {
         ["&lt;b&gt;three&lt;/b&gt;", "one", "one", "two"]
     );
     assert!(
-        all.contains("<title>Proctor report</title>"),
+        all.contains("<title>Report · Proctor</title>"),
         "no script of an agent ran"
     );
     assert!(
@@ -610,19 +610,19 @@ fn the_page_works_in_a_real_browser_chromium() {
     assert!(searched.contains("data-theme=\"dark\""));
     let trial = open(&context, browser, &url("trial=2"));
     for part in [
-        "<h3>Verdicts</h3>",
-        "<h3>Prompt</h3><pre class=\"prompt\">Fix it.\n&lt;/script&gt;",
-        "<summary>output</summary><pre>assertion failed\n&lt;/script&gt;",
-        "<h3>Session</h3>",
-        "<pre>Bash make test</pre>",
-        "<div class=\"add\">",
+        ">Verdicts</h3>",
+        ">Fix it.\n&lt;/script&gt;",
+        ">assertion failed\n&lt;/script&gt;",
+        ">Session</h3>",
+        "Bash</strong> <code>make test</code>",
+        "<tr class=\"add\">",
         "<span class=\"k\">let</span>",
         "<span class=\"c\">// new</span>",
     ] {
         assert!(trial.contains(part), "{part}");
     }
     assert!(
-        trial.contains("<title>Proctor report</title>"),
+        trial.contains("<title>Report · Proctor</title>"),
         "no script of an agent ran"
     );
 }

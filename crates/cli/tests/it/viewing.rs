@@ -6,22 +6,25 @@ use std::{
     time::Duration,
 };
 
-use camino::Utf8Path;
-use proctor_testkit::{Running, TestContext, wait_until};
+use proctor_testkit::{Running, TestContext, program, test_runner, wait_until};
 use serde_json::{Value, json};
 
 use crate::{
-    reports::{Made, browser, make_run, open},
+    reports::{Made, browser, make_run},
     suites::suite,
     support::context,
 };
 
 const RUN: &str = "20261101-000000-0000000a";
+/// The directory of the first trial, as a part of an address.
+const FIRST: &str = "trials%2Fa%2Fone%2Ftrial-1";
 const NASTY: &str = "</script><script>document.title='broken'</script><img src=x onerror=\"document.title='broken'\">\u{202e}";
 
 /// A running server. It is stopped when it is dropped.
 struct Server {
     running: Option<Running>,
+    /// The printed address.
+    url: String,
     address: String,
 }
 
@@ -33,11 +36,12 @@ impl Server {
         wait_until(Duration::from_secs(20), "the address", || {
             running.stdout_so_far().contains('\n')
         });
-        let url = running.stdout_so_far();
-        let address = url.trim().strip_prefix("http://").unwrap();
+        let url = running.stdout_so_far().trim().to_owned();
+        let address = url.strip_prefix("http://").unwrap();
         let (address, _) = address.split_once('/').unwrap();
         Server {
             address: address.to_owned(),
+            url,
             running: Some(running),
         }
     }
@@ -131,10 +135,10 @@ fn runs_trials_and_files_are_served_to_this_machine_only() {
         page.contains("connect-src 'self'") && !page.contains("<img"),
         "{page}"
     );
-    let trial = server.body(&format!("/runs/{RUN}/trials/0.json"));
+    let trial = server.body(&format!("/runs/{RUN}/trials/{FIRST}"));
     let trial: Value = serde_json::from_str(&trial).unwrap();
     assert_eq!(trial["prompt"], "Fix the parser.\n", "{trial:#}");
-    let prompt = server.body(&format!("/runs/{RUN}/files/0/prompt.md"));
+    let prompt = server.body(&format!("/runs/{RUN}/files/{FIRST}/prompt.md"));
     assert_eq!(prompt, "Fix the parser.\n");
     let found = server.body(&format!("/runs/{RUN}/search?q=ONERROR%3D"));
     let found: Value = serde_json::from_str(&found).unwrap();
@@ -142,11 +146,11 @@ fn runs_trials_and_files_are_served_to_this_machine_only() {
 
     for path in [
         "/runs/20261101-000000-0000000b/".to_owned(),
-        format!("/runs/{RUN}/trials/4.json"),
-        format!("/runs/{RUN}/files/0/link"),
-        format!("/runs/{RUN}/files/0/..%2F..%2F..%2F..%2F..%2Fplan.json"),
-        format!("/runs/{RUN}/files/0/%2Fetc%2Fpasswd"),
-        format!("/runs/{RUN}/files/4/prompt.md"),
+        format!("/runs/{RUN}/trials/trials%2Fa%2Fone%2Ftrial-2"),
+        format!("/runs/{RUN}/files/{FIRST}/link"),
+        format!("/runs/{RUN}/files/{FIRST}/..%2F..%2F..%2F..%2F..%2Fplan.json"),
+        format!("/runs/{RUN}/files/{FIRST}/%2Fetc%2Fpasswd"),
+        format!("/runs/{RUN}/files/trials/prompt.md"),
         "/runs/..%2F../".to_owned(),
     ] {
         let (status, body) = server.get(&path);
@@ -187,8 +191,7 @@ fn server_for_other_machines_wants_its_token() {
     run_of_two(&context);
     let server = Server::start(&context, &["--bind", "0.0.0.0"]);
     let port = server.address.rsplit(':').next().unwrap().to_owned();
-    let printed = server.running.as_ref().unwrap().stdout_so_far();
-    let token = printed.trim().split("?token=").nth(1).unwrap().to_owned();
+    let token = server.url.split("?token=").nth(1).unwrap();
     let get = |path: &str, more: &str| {
         server.request(&format!(
             "GET {path} HTTP/1.1\r\nHost: machine:{port}\r\n{more}Connection: close\r\n\r\n"
@@ -197,7 +200,7 @@ fn server_for_other_machines_wants_its_token() {
     assert!(get("/", "").0.contains("403"));
     assert!(get("/?token=0123", "").0.contains("403"));
     assert!(get(&format!("/?token={token}"), "").0.contains("303"));
-    let cookie = format!("Cookie: proctor-token={token}\r\n");
+    let cookie = format!("Cookie: proctor-token-{port}={token}\r\n");
     assert!(get("/", &cookie).0.contains("200"));
 }
 
@@ -244,36 +247,91 @@ fn events_follow_a_run_to_its_end() {
     running.wait();
 }
 
-#[test]
-fn two_trials_are_shown_side_by_side_chromium() {
-    let context = context();
-    let Some(browser) = browser("two_trials_are_shown_side_by_side_chromium") else {
+/// Runs a scenario of `pages.mjs` on the page at this address; without a browser or Node the test is skipped.
+fn drive(context: &TestContext, scenario: &str, url: &str) {
+    let (Some(_), Some(node)) = (browser(scenario), program("node")) else {
         return;
     };
-    run_of_two(&context);
-    let server = Server::start(&context, &[RUN]);
-    let page = |hash: &str| {
-        let url = format!("http://{}/runs/{RUN}/#{hash}", server.address);
-        open(&context, Utf8Path::new(browser), &url)
+    let Some(axe) = test_runner("axe") else {
+        return;
     };
-    let one = page("trial=0");
-    for part in [
-        "<h3>Prompt</h3>",
-        "Fix the parser.",
-        "<h3>Session</h3>",
-        "compare with",
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/pages.mjs");
+    let profile = context.root().join("profile");
+    let axe = format!("{axe}/node_modules/axe-core/axe.min.js");
+    let words = [script, scenario, url, profile.as_str(), &axe];
+    let program = context.program(&node, words);
+    let output = program.deadline(Duration::from_mins(4)).run();
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+}
+
+#[test]
+fn pages_work_and_are_accessible_in_a_browser_chromium() {
+    let context = context();
+    let run = run_of_two(&context);
+    let artifacts = run.join("trials/a/one/trial-1/artifacts");
+    let said = format!("Some **bold** text. {NASTY}");
+    let long = format!("{}\nthe end of a long text", "x\n".repeat(40_000));
+    let events = [
+        json!({"t": 1, "event": "said", "text": said}),
+        json!({"t": 2, "event": "tool", "id": "t1", "tool": "Bash", "target": "make"}),
+    ];
+    let events = events.map(|event| format!("{event}\n")).concat();
+    fs_err::write(artifacts.join("events.ndjson"), events).unwrap();
+    let log = json!({"messages": [], "tool_calls": [
+        {"name": "Bash", "id": "t1", "arguments": "{}", "result": long, "is_error": true},
+    ]});
+    fs_err::write(artifacts.join("youbencha-log.json"), log.to_string()).unwrap();
+    let server = Server::start(&context, &[RUN]);
+    let url = format!("http://{}/runs/{RUN}/", server.address);
+    drive(&context, "finished", &url);
+}
+
+#[test]
+fn run_is_followed_and_controlled_from_its_page_chromium() {
+    let context = context();
+    let agents =
+        json!([{"name": "slow", "type": "command", "config": {"command": ["sleep", "300"]}}]);
+    let path = suite(&context, &agents, &json!({"trials": 3, "parallel": 2}));
+    let mut running = context.proctor(["run", path.as_str()]).spawn();
+    let latest = context.root().join(".proctor/latest");
+    wait_until(Duration::from_secs(30), "the run", || {
+        latest.join("control.json").exists()
+    });
+    let run = latest.canonicalize_utf8().unwrap();
+    let server = Server::start(&context, &[run.as_str()]);
+    drive(&context, "live", &server.url);
+    let is_stopped = !latest.join("control.json").exists();
+    if !is_stopped {
+        // There is no browser.
+        running.kill();
+        return;
+    }
+    assert_eq!(running.wait().code, Some(130));
+}
+
+#[test]
+fn requests_to_a_run_need_the_token_and_a_run_that_accepts_them() {
+    let context = context();
+    let run = run_of_two(&context);
+    let server = Server::start(&context, &[]);
+    let port = server.address.rsplit(':').next().unwrap();
+    let token = server.url.split("?token=").nth(1).unwrap();
+    let post = |cookie: &str, body: &str| {
+        let (host, length) = (&server.address, body.len());
+        server.request(&format!(
+            "POST /runs/{RUN}/control HTTP/1.1\r\nHost: {host}\r\n{cookie}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+        )).0
+    };
+    let cookie = format!("Cookie: proctor-token-{port}={token}\r\n");
+    let pause = r#"{"pause": true}"#;
+    for (cookie, body, status) in [
+        ("", pause, "403"),
+        ("Cookie: proctor-token=0\r\n", pause, "403"),
+        (&cookie, "{}", "400"),
+        (&cookie, pause, "409"),
     ] {
-        assert!(one.contains(part), "{part}");
+        let answer = post(cookie, body);
+        assert!(answer.contains(status), "{cookie} {body}: {answer}");
     }
-    let two = page("trial=0&beside=2");
-    assert_eq!(two.matches("<section class=\"trial\">").count(), 2);
-    let found = page("filter=onerror");
-    assert!(found.contains("<h3>In sessions</h3>"));
-    for page in [one, two, found] {
-        assert!(
-            page.contains("<title>Proctor report</title>"),
-            "a script of an agent ran"
-        );
-        assert!(!page.contains("<img"), "markup of an agent");
-    }
+    assert!(!run.join("control.json").exists());
 }

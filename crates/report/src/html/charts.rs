@@ -11,7 +11,7 @@ const LEFT: f64 = 150.0;
 const RIGHT: f64 = 24.0;
 const ROW: f64 = 26.0;
 const HEIGHT: f64 = 320.0;
-const BOTTOM: f64 = 36.0;
+const BOTTOM: f64 = 46.0;
 const SIDE: f64 = 56.0;
 /// The maximum length of names; the table has the complete ones.
 const LONGEST_NAME: usize = 20;
@@ -83,6 +83,12 @@ fn intervals(report: &Report, out: &mut impl Write) -> io::Result<()> {
             "<circle class=\"dot\" cx=\"{at:.1}\" cy=\"{y:.1}\" r=\"4.5\"/>"
         )?;
     }
+    writeln!(
+        out,
+        "<text class=\"soft\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">score</text>",
+        f64::midpoint(LEFT, WIDTH - RIGHT),
+        base + 30.0
+    )?;
     writeln!(
         out,
         "</svg><figcaption>Mean score and its interval. Whether two agents differ is decided in pairs, not by whether bars overlap.</figcaption></figure>"
@@ -175,6 +181,13 @@ fn scatter(report: &Report, out: &mut impl Write) -> io::Result<()> {
             level + 4.0
         )?;
     }
+    writeln!(
+        out,
+        "<text class=\"soft\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">median cost of a trial</text><text class=\"soft\" x=\"{:.1}\" y=\"11\">score</text>",
+        f64::midpoint(SIDE, WIDTH - RIGHT),
+        HEIGHT - 2.0,
+        SIDE + 4.0
+    )?;
     let mut front: Vec<&Spot> = spots.iter().filter(|spot| spot.is_front).collect();
     front.sort_by(|one, other| one.cost.total_cmp(&other.cost));
     let points: Vec<String> = front

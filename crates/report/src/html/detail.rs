@@ -1,63 +1,78 @@
 //! The page's data of one trial: its prompt, session in order, verdicts with their output, calls and
 //! diff, each with a bounded size. Truncation is marked, and the full data is in the trial's directory.
 
-use std::{
-    collections::BTreeMap,
-    io::{Read, Seek, SeekFrom},
-};
+use std::{collections::BTreeMap, io::Read};
 
 use camino::Utf8Path;
 use fs_err as fs;
+use jiff::Timestamp;
 use proctor_record::{
-    fs::{beneath::UntrustedDir, hex},
+    fs::beneath::UntrustedDir,
     record::{
-        EVENTS_FILE, Entry, Event, FailedTest, LOG_FILE, PATCH_FILE, PROMPT_FILE, Record,
-        SandboxRecord, Verdict, VerdictEvidence, VerdictStatus, delivery::DeliveryRecord,
+        FailedTest, PATCH_FILE, PROMPT_FILE, Record, SandboxRecord, Verdict, VerdictEvidence,
+        VerdictStatus, delivery::DeliveryRecord,
     },
-    text::{counted, is_direction},
-    transcript::{Message, ToolCall},
+    text::counted,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::super::read::record_path;
+use super::{
+    super::read::record_path,
+    bounded::{FileEnds, cut, plain},
+    calls::{CALLS_FILE, LoggedCall, ShownCall},
+    session::{self, Moment},
+};
 
-/// The calls that the gateway logged.
-const CALLS_FILE: &str = "calls.ndjson";
-/// The maximum size of all trials together in a page, in bytes.
-const PAGE_BYTES: usize = 24 << 20;
-/// The maximum size of logs that are read for the arguments and results of tools.
-const LARGEST_LOG: u64 = 8 << 20;
-/// The maximum number of failed tests of a verdict.
-const MOST_TESTS: usize = 10;
+/// The system prompt and the tools that the gateway saw.
+const CONTEXT_FILE: &str = "model-context.json";
 /// The files of a trial that are listed at most.
 const MOST_FILES: usize = 1000;
+/// The smallest size of a trial with which it is worth showing, in bytes.
+pub(super) const SMALLEST_TRIAL: usize = 1500;
+/// The size of a trial of which next to nothing is left out, in bytes.
+const LARGEST_TRIAL: usize = 4 << 20;
 
 /// The size limits of one trial.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct DetailLimits {
     /// Of the whole trial, in bytes.
-    trial: usize,
+    pub(super) trial: usize,
     /// Of one text.
-    text: usize,
+    pub(super) text: usize,
+    /// Of a log that is read for whole texts.
+    pub(super) log: u64,
+    /// Of the failed tests of a verdict.
+    pub(super) tests: usize,
     /// Whether the files of the trial are listed, because the page can load them.
-    lists_files: bool,
+    pub(super) lists_files: bool,
 }
 
 impl DetailLimits {
-    /// Limits for a trial that is loaded on demand.
+    /// Limits for a trial that is loaded on demand. Longer texts are loaded on demand too.
     pub(super) const ON_DEMAND: DetailLimits = DetailLimits {
         trial: 16 << 20,
-        text: 1 << 20,
+        text: 16 << 10,
+        log: 256 << 20,
+        tests: 1000,
         lists_files: true,
     };
 
-    /// Limits with which the page stays usable with ten thousand trials, and a few trials are
-    /// nearly complete.
-    pub(super) fn for_trials(trials: usize) -> DetailLimits {
-        let trial = (PAGE_BYTES / trials.max(1)).clamp(1500, 96 << 10);
+    /// Limits for a single entry of a session.
+    pub(super) const WHOLE: DetailLimits = DetailLimits {
+        trial: 512 << 20,
+        text: 256 << 20,
+        ..DetailLimits::ON_DEMAND
+    };
+
+    /// Limits for a trial that is part of the page.
+    pub(super) fn embedded(bytes: usize) -> DetailLimits {
+        let trial = bytes.clamp(SMALLEST_TRIAL, LARGEST_TRIAL);
         DetailLimits {
             trial,
-            text: (trial / 8).clamp(200, 4000),
+            text: (trial / 8).max(200),
+            log: 8 << 20,
+            tests: (trial / 1000).clamp(10, 1000),
             lists_files: false,
         }
     }
@@ -72,13 +87,18 @@ impl DetailLimits {
 pub(super) struct Detail {
     facts: BTreeMap<&'static str, String>,
     prompt: String,
+    /// The system prompt and the names of the tools, as the gateway saw them.
+    system: String,
+    tools: Vec<String>,
     delivery: Vec<String>,
     verdicts: Vec<VerdictDetail>,
     remarks: Vec<String>,
-    timeline: Vec<Moment>,
+    pub(super) timeline: Vec<Moment>,
     calls: Vec<ShownCall>,
     diff: String,
     files: Vec<String>,
+    /// The command that runs the trial again.
+    rerun: String,
     left_out: Vec<String>,
 }
 
@@ -87,34 +107,21 @@ struct VerdictDetail {
     evaluator: String,
     status: VerdictStatus,
     message: String,
-    evidence: String,
+    /// The evaluator's own data, or the start of its text if it is long.
+    evidence: Value,
     /// The tests that did not pass.
     failed_tests: Vec<FailedTest>,
+    /// The number of others that did not pass.
+    more_tests: usize,
+    /// The file with the whole output.
+    log: Option<String>,
     /// The end of the command's output, unless the verdict is passed.
     output: String,
     ms: u64,
 }
 
-/// The time, the kind, the text, and details on demand.
-#[derive(Serialize)]
-struct Moment(Option<u64>, &'static str, String, String);
-
-impl Moment {
-    fn size(&self) -> usize {
-        self.2.len() + self.3.len() + 24
-    }
-}
-
-#[derive(Serialize)]
-struct ShownCall {
-    ms: u64,
-    status: String,
-    text: String,
-    is_fault: bool,
-}
-
 /// Reads the data of the trial in this directory. Missing files are skipped.
-pub(super) fn read(folder: &Utf8Path, bounds: DetailLimits) -> Detail {
+pub(super) fn read(folder: &Utf8Path, suite: Option<&str>, bounds: DetailLimits) -> Detail {
     let mut detail = Detail::default();
     let path = record_path(folder);
     let record = fs::read(&path).ok();
@@ -141,10 +148,35 @@ pub(super) fn read(folder: &Utf8Path, bounds: DetailLimits) -> Detail {
     let errors = record.errors.iter().map(|error| error.message.as_str());
     let remarks = errors.chain(record.notes.iter().map(String::as_str));
     detail.remarks = remarks.take(20).map(|text| bounds.cut(text)).collect();
-    detail.add_timeline(artifacts, bounds);
-    detail.add_calls(artifacts, bounds);
+    detail.rerun = rerun(&record, suite);
+    detail.add_context(artifacts, bounds);
+    let (timeline, note) = session::read(artifacts, bounds);
+    detail.timeline = timeline;
+    detail.left_out.extend(note);
+    detail.add_calls(artifacts, record.started_at.parse().ok(), bounds);
     detail.add_diff(artifacts, bounds);
     detail
+}
+
+/// The command that runs the trial again, from the directory in which its run was started.
+fn rerun(record: &Record, suite: Option<&str>) -> String {
+    let quoted = |text: &str| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
+        if !text.is_empty() && text.chars().all(is_plain) {
+            text.to_owned()
+        } else {
+            format!("'{}'", plain(text).replace('\'', "'\\''"))
+        }
+    };
+    match suite {
+        Some(suite) => format!(
+            "proctor run {} --agent {} --task {} --trials 1",
+            quoted(suite),
+            quoted(&record.agent.name),
+            quoted(&record.task.name)
+        ),
+        None => format!("proctor run {}", quoted(&record.task.config_file)),
+    }
 }
 
 fn facts(record: &Record) -> BTreeMap<&'static str, String> {
@@ -214,77 +246,87 @@ fn shown_verdict(verdict: &Verdict, artifacts: &Utf8Path, bounds: DetailLimits) 
     } else {
         VerdictEvidence::read(verdict, artifacts, bounds.text as u64)
     };
-    let failed = shown.failed_tests.into_iter().take(MOST_TESTS);
+    let more_tests = shown.failed_tests.len().saturating_sub(bounds.tests);
+    let failed = shown.failed_tests.into_iter().take(bounds.tests);
     let failed = failed.map(|test| FailedTest {
         name: bounds.cut(&test.name),
         message: test.message.map(|text| bounds.cut(&text)),
     });
-    let evidence = if verdict.metrics.is_empty() {
-        String::new()
-    } else {
-        serde_json::to_string_pretty(&verdict.metrics).unwrap_or_default()
-    };
+    let log = verdict.artifacts.iter().find(|it| it.kind == "log");
     VerdictDetail {
         evaluator: verdict.evaluator.clone(),
         status: verdict.status,
         message: bounds.cut(&verdict.message),
-        evidence: bounds.cut(&evidence),
+        evidence: evidence(verdict, bounds),
         failed_tests: failed.collect(),
+        more_tests,
+        log: log.map(|it| it.path.to_string()),
         output: bounds.cut(&shown.output),
         ms: verdict.duration_ms,
     }
 }
 
-/// A tool's arguments and result.
-type Tools = BTreeMap<String, (String, String)>;
+fn evidence(verdict: &Verdict, bounds: DetailLimits) -> Value {
+    if verdict.metrics.is_empty() {
+        return Value::Null;
+    }
+    let text = serde_json::to_string_pretty(&verdict.metrics).unwrap_or_default();
+    if text.len() > bounds.text {
+        return Value::String(bounds.cut(&text));
+    }
+    serde_json::to_value(&verdict.metrics).map_or(Value::Null, visible)
+}
 
-/// The parts of the log that the events do not have.
+/// Data with the control characters of its texts made visible.
+fn visible(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(plain(&text)),
+        Value::Array(values) => values.into_iter().map(visible).collect(),
+        Value::Object(values) => values
+            .into_iter()
+            .map(|(name, value)| (plain(&name), visible(value)))
+            .collect(),
+        other => other,
+    }
+}
+
+/// The context that the gateway saw.
 #[derive(Default, Deserialize)]
-struct SessionDetail {
+struct SeenContext {
+    system: Option<String>,
     #[serde(default)]
-    messages: Vec<Message>,
-    #[serde(default)]
-    tool_calls: Vec<ToolCall>,
+    tools: Vec<Value>,
 }
 
 impl Detail {
-    fn add_timeline(&mut self, artifacts: &Utf8Path, bounds: DetailLimits) {
-        let ends = Ends::read(&artifacts.join(EVENTS_FILE), bounds.trial * 8);
-        let log = artifacts.join(LOG_FILE);
-        let is_small = fs::metadata(&log).is_ok_and(|it| it.len() <= LARGEST_LOG);
-        // With thousands of trials the page has no room for the log.
-        let is_wanted = is_small && (bounds.text >= 1000 || ends.is_empty());
-        let session = is_wanted.then(|| fs::read(&log).ok()).flatten();
-        let session =
-            session.and_then(|bytes| serde_json::from_slice::<SessionDetail>(&bytes).ok());
-        let session = session.unwrap_or_default();
-        let mut moments = if ends.is_empty() {
-            of_messages(&session.messages, bounds)
-        } else {
-            of_events(&ends, &tools(&session, bounds), bounds)
-        };
-        let left_out = keep_ends(&mut moments, bounds.trial / 2);
-        if left_out > 0 || ends.skipped > 0 {
-            self.left_out.push(format!(
-                "The middle of the session is left out (entries: {left_out}, bytes: {}): {EVENTS_FILE} and {LOG_FILE} have it whole.",
-                ends.skipped
-            ));
-        }
-        self.timeline = moments;
+    fn add_context(&mut self, artifacts: &Utf8Path, bounds: DetailLimits) {
+        let bytes = fs::read(artifacts.join(CONTEXT_FILE)).unwrap_or_default();
+        let context: SeenContext = serde_json::from_slice(&bytes).unwrap_or_default();
+        self.system = bounds.cut(&context.system.unwrap_or_default());
+        let names = context.tools.iter();
+        let names = names.filter_map(|it| it.pointer("/function/name").or(it.get("name")));
+        let names = names.filter_map(Value::as_str).map(|it| cut(it, 100));
+        self.tools = names.take(bounds.trial / 1000).collect();
     }
 
-    fn add_calls(&mut self, artifacts: &Utf8Path, bounds: DetailLimits) {
-        let ends = Ends::read(&artifacts.join(CALLS_FILE), bounds.trial);
+    fn add_calls(
+        &mut self,
+        artifacts: &Utf8Path,
+        started: Option<Timestamp>,
+        bounds: DetailLimits,
+    ) {
+        let ends = FileEnds::read(&artifacts.join(CALLS_FILE), bounds.trial);
         let calls = ends
             .lines()
             .filter_map(|line| serde_json::from_slice(line).ok());
         let all: Vec<LoggedCall> = calls.collect();
-        let most = bounds.trial / 8 / 100 + 3;
+        let most = bounds.trial / 8 / 200 + 3;
         if all.len() > most || ends.skipped > 0 {
             self.left_out
                 .push(format!("Some calls are omitted: {CALLS_FILE} is complete."));
         }
-        self.calls = all.into_iter().take(most).map(LoggedCall::shown).collect();
+        let shown = all.into_iter().take(most).map(|it| it.shown(started));
+        self.calls = shown.collect();
     }
 
     fn add_diff(&mut self, artifacts: &Utf8Path, bounds: DetailLimits) {
@@ -318,259 +360,26 @@ impl Detail {
     }
 }
 
-/// The start and the end of a file of lines.
-struct Ends {
-    bytes: Vec<u8>,
-    skipped: u64,
-}
-
-impl Ends {
-    fn read(path: &Utf8Path, most: usize) -> Ends {
-        Ends::try_read(path, most as u64).unwrap_or(Ends {
-            bytes: Vec::new(),
-            skipped: 0,
-        })
-    }
-
-    fn try_read(path: &Utf8Path, most: u64) -> std::io::Result<Ends> {
-        let mut file = fs::File::open(path)?;
-        let length = file.metadata()?.len();
-        let mut bytes = Vec::new();
-        if length <= most {
-            file.read_to_end(&mut bytes)?;
-            return Ok(Ends { bytes, skipped: 0 });
-        }
-        Read::by_ref(&mut file)
-            .take(most / 2)
-            .read_to_end(&mut bytes)?;
-        let skipped = length - 2 * (most / 2);
-        // The first and the last line may be incomplete and are skipped.
-        bytes.push(b'\n');
-        file.seek(SeekFrom::Start(most / 2 + skipped))?;
-        file.take(most / 2).read_to_end(&mut bytes)?;
-        Ok(Ends { bytes, skipped })
-    }
-
-    fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
-    }
-
-    fn lines(&self) -> impl Iterator<Item = &[u8]> {
-        self.bytes.split(|byte| *byte == b'\n')
-    }
-}
-
-fn tools(session: &SessionDetail, bounds: DetailLimits) -> Tools {
-    let calls = session.tool_calls.iter().filter_map(|call| {
-        let id = call.id.clone()?;
-        let answer = call.result.as_deref().unwrap_or_default();
-        Some((id, (bounds.cut(&call.arguments), bounds.cut(answer))))
-    });
-    calls.collect()
-}
-
-fn of_messages(messages: &[Message], bounds: DetailLimits) -> Vec<Moment> {
-    let moments = messages.iter().map(|message| {
-        let kind = match message.role {
-            proctor_record::session::Role::Assistant => "said",
-            _ => "message",
-        };
-        Moment(None, kind, bounds.cut(&message.content), String::new())
-    });
-    moments.collect()
-}
-
-fn of_events(ends: &Ends, tools: &Tools, bounds: DetailLimits) -> Vec<Moment> {
-    let mut failed = std::collections::BTreeSet::new();
-    let entries: Vec<Entry> = ends
-        .lines()
-        .filter_map(|line| serde_json::from_slice(line).ok())
-        .collect();
-    for entry in &entries {
-        if let Event::ToolResult { id, is_error: true } = &entry.event {
-            failed.insert(id.as_str());
-        }
-    }
-    let moment = |entry: &Entry| {
-        let (kind, text, more) = shown(&entry.event, tools, bounds)?;
-        let has_failed = matches!(&entry.event, Event::Tool { id: Some(id), .. } if failed.contains(id.as_str()));
-        let kind = if has_failed { "tool failed" } else { kind };
-        Some(Moment(Some(entry.t), kind, text, more))
-    };
-    entries.iter().filter_map(moment).collect()
-}
-
-/// The display of an event: its kind, its text, and details on demand.
-fn shown(
-    event: &Event,
-    tools: &Tools,
-    bounds: DetailLimits,
-) -> Option<(&'static str, String, String)> {
-    let none = String::new;
-    Some(match event {
-        Event::Phase { phase } => ("phase", phase.as_str().to_owned(), none()),
-        Event::Iteration {
-            number,
-            agent,
-            reason,
-        } => {
-            let text = format!("iteration {number}, {agent}: {}", reason.describe());
-            ("phase", text, none())
-        }
-        Event::Session { model, version, .. } => {
-            let known = [model, version].into_iter().flatten();
-            let text: Vec<&str> = known.map(String::as_str).collect();
-            ("session", text.join(" · "), none())
-        }
-        Event::Said(passage) => ("said", bounds.cut(&passage.text), none()),
-        Event::Thought(passage) => ("thought", bounds.cut(&passage.text), none()),
-        Event::Note(passage) => ("note", bounds.cut(&passage.text), none()),
-        Event::Tool { id, tool, target } => {
-            let known = id.as_ref().and_then(|id| tools.get(id));
-            let more = known.map_or_else(none, |(arguments, answer)| {
-                format!("{arguments}\n→ {answer}")
-            });
-            let target = target.as_deref().unwrap_or_default();
-            ("tool", bounds.cut(&format!("{tool} {target}")), more)
-        }
-        Event::Judged {
-            evaluator,
-            status,
-            message,
-        } => {
-            let status = serde_json::to_value(status).ok()?;
-            let status = status.as_str()?.to_owned();
-            (
-                "judged",
-                bounds.cut(&format!("{evaluator}: {status}: {message}")),
-                none(),
-            )
-        }
-        Event::Lost { events } => (
-            "lost",
-            format!("not kept: {}", counted(*events, "event")),
-            none(),
-        ),
-        Event::RunStarted { .. }
-        | Event::Started { .. }
-        | Event::Saying(_)
-        | Event::ToolResult { .. }
-        | Event::Usage { .. }
-        | Event::Ended(_)
-        | Event::Unknown => return None,
-    })
-}
-
-/// Keeps the start and the end of a session within a number of bytes. Returns the number of removed
-/// entries.
-fn keep_ends(moments: &mut Vec<Moment>, most: usize) -> usize {
-    let fits = |sizes: &mut dyn Iterator<Item = usize>| {
-        let mut sum = 0;
-        sizes
-            .take_while(|size| {
-                sum += size;
-                sum <= most / 2
-            })
-            .count()
-    };
-    let first = fits(&mut moments.iter().map(Moment::size));
-    let last = fits(&mut moments.iter().rev().map(Moment::size));
-    if first + last >= moments.len() {
-        return 0;
-    }
-    let end = moments.len() - last;
-    moments.drain(first..end).count()
-}
-
-/// The part of a logged call that is shown.
-#[derive(Deserialize)]
-struct LoggedCall {
-    #[serde(default)]
-    path: String,
-    model: Option<String>,
-    status: Option<u16>,
-    #[serde(default)]
-    total_ms: u64,
-    error: Option<String>,
-    cost_nano_usd: Option<u64>,
-    #[serde(default)]
-    retries: u32,
-}
-
-impl LoggedCall {
-    fn shown(self) -> ShownCall {
-        let mut parts = vec![self.path];
-        parts.extend(self.model);
-        parts.extend(
-            self.cost_nano_usd
-                .map(|nanos| crate::dollars(nanos as f64 / 1e9)),
-        );
-        if self.retries > 0 {
-            parts.push(format!("{} retries", self.retries));
-        }
-        parts.extend(self.error);
-        ShownCall {
-            ms: self.total_ms,
-            status: self
-                .status
-                .map_or("none".to_owned(), |status| status.to_string()),
-            is_fault: self.status.is_none_or(|status| status >= 400),
-            text: cut(&parts.join(" · "), 300),
-        }
-    }
-}
-
-/// At most `most` bytes of a text, and the number of omitted bytes.
-fn cut(text: &str, most: usize) -> String {
-    let kept = text.floor_char_boundary(most);
-    let shown = plain(&text[..kept]);
-    if kept == text.len() {
-        shown
-    } else {
-        format!("{shown}… ({} more bytes)", text.len() - kept)
-    }
-}
-
-/// Text with control and bidirectional formatting characters, other than tabs and line ends, made visible.
-fn plain(text: &str) -> String {
-    let is_shown = |c: char| matches!(c, '\n' | '\t') || !(c.is_control() || is_direction(c));
-    if text.chars().all(is_shown) {
-        return text.to_owned();
-    }
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\r' => {}
-            c if is_shown(c) => shown.push(c),
-            c if is_direction(c) => shown.extend(c.escape_unicode()),
-            c => {
-                let code = u32::from(c);
-                let byte = u8::try_from(code).unwrap_or(0xff);
-                shown.extend(["\\x", &hex(&[byte])]);
-            }
-        }
-    }
-    shown
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn long_session_keeps_its_start_and_end() {
-        let mut moments: Vec<Moment> = (0..100)
-            .map(|t| Moment(Some(t), "said", "x".repeat(76), String::new()))
-            .collect();
-        assert_eq!(keep_ends(&mut moments, 2000), 80);
-        let times: Vec<u64> = moments.iter().filter_map(|it| it.0).collect();
-        assert_eq!((times[9], times[10], times[19]), (9, 90, 99));
-    }
-
-    #[test]
-    fn truncated_text_is_marked() {
-        assert_eq!(cut("ääää", 5), "ää… (4 more bytes)");
-        assert_eq!(plain("a\x1b[0m\tb\r\n\0"), "a\\x1b[0m\tb\n\\x00");
-        assert_eq!(plain("a\u{202e}b"), "a\\u{202e}b");
+    fn control_characters_of_evidence_stay_visible() {
+        let verdict: Verdict = serde_json::from_value(serde_json::json!({
+            "evaluator": "judge", "status": "failed", "message": "", "duration_ms": 1, "timestamp": "",
+            "metrics": {"quote": "a\u{202e}b\u{1b}[0m"},
+        }))
+        .unwrap();
+        let value = evidence(&verdict, DetailLimits::ON_DEMAND);
+        assert_eq!(value["quote"], "a\\u{202e}b\\x1b[0m");
+        let short = evidence(
+            &verdict,
+            DetailLimits {
+                text: 10,
+                ..DetailLimits::ON_DEMAND
+            },
+        );
+        assert!(short.as_str().unwrap().contains("more bytes"), "{short}");
     }
 }

@@ -3,12 +3,18 @@
 //! allows no other script and no requests. A server can send the same page without the trials, which
 //! the page then requests, and the list of runs.
 
+mod bounded;
+mod calls;
 mod charts;
+mod compared;
 mod detail;
 mod index;
 mod page;
+mod session;
+mod shell;
 
 pub use self::{
+    compared::compared_html,
     index::index_html,
-    page::{html, served_html, trial_json},
+    page::{PageSize, html, served_html, trial_entry_json, trial_json},
 };

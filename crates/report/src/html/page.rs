@@ -1,28 +1,30 @@
 //! Writes the page: head, tables, charts, and the data of the trials.
 
-use std::io::{self, Write};
+use std::{
+    collections::BTreeSet,
+    io::{self, Write},
+};
 
-use base64::{Engine, engine::general_purpose::STANDARD};
-use proctor_record::parallel_map::parallel_for_each;
+use proctor_record::{
+    parallel_map::parallel_for_each,
+    record::{TrialStatus, list::started_at},
+    text::counted,
+};
 use serde::Serialize;
 use serde_json::json;
-use sha2::{Digest, Sha256};
 
 use super::{
     charts,
-    detail::{self, DetailLimits},
+    detail::{self, Detail, DetailLimits, SMALLEST_TRIAL},
+    shell::{PageKind, Shell},
 };
 use crate::{
     experiment,
     markup::escape,
     model::{AgentReport, Report},
-    text::{findings, footing, headline, leaderboard},
+    text::{best_agent, findings, footing, headline, leaderboard},
     trials::{Trial, Trials},
 };
-
-const STYLE: &str = include_str!("page.css");
-
-const SCRIPT: &str = include_str!("page.js");
 
 /// Where the page takes the data of a trial from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,21 +35,85 @@ enum TrialSource {
     Served,
 }
 
+/// The maximum size of the trials in a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageSize {
+    /// In bytes.
+    pub bytes: usize,
+}
+
+impl Default for PageSize {
+    fn default() -> PageSize {
+        PageSize { bytes: 50_000_000 }
+    }
+}
+
 /// Writes the report as one page. Sessions, diffs and calls are read from the trials' directories,
-/// a few trials at a time, with limits so that the page stays usable.
-pub fn html(report: &Report, trials: &Trials, out: &mut impl Write) -> io::Result<()> {
+/// a few trials at a time, first those that did not pass. Trials beyond the size are left out.
+pub fn html(
+    report: &Report,
+    trials: &Trials,
+    size: PageSize,
+    out: &mut impl Write,
+) -> io::Result<()> {
     start(report, trials, TrialSource::Embedded, out)?;
-    let bounds = DetailLimits::for_trials(trials.trials.len());
-    let page = |number: usize, trial: &Trial| -> io::Result<Vec<u8>> {
-        let folder = trials.runs[trial.run].folder.join(&trial.folder);
+    let all = || trials.trials.iter().enumerate();
+    let is_passed = |trial: &Trial| trial.status == TrialStatus::Passed;
+    let failed: Vec<usize> = all().filter(|it| !is_passed(it.1)).map(|it| it.0).collect();
+    let passed: Vec<usize> = all().filter(|it| is_passed(it.1)).map(|it| it.0).collect();
+    let mut left = size.bytes;
+    let mut left_out = Vec::new();
+    for (numbers, name) in [(failed, "did not pass"), (passed, "passed")] {
+        let (shown, rest) = numbers.split_at(numbers.len().min(left / SMALLEST_TRIAL));
+        if !rest.is_empty() {
+            left_out.push(format!("{} that {name}", counted(rest.len(), "trial")));
+        }
+        let limits = DetailLimits::embedded(left / shown.len().max(1));
+        let written = embed(trials, shown, limits, out)?;
+        left = left.saturating_sub(written);
+    }
+    if !left_out.is_empty() {
+        writeln!(
+            out,
+            "<p class=\"soft\" id=\"left-out\">The sessions of {} are left out, because the page would be larger than {} MB: `proctor show` and `proctor view` show them.</p>",
+            left_out.join(" and of "),
+            size.bytes / 1_000_000
+        )?;
+    }
+    end(out)
+}
+
+/// Writes the data of these trials. Returns its size.
+fn embed(
+    trials: &Trials,
+    numbers: &[usize],
+    limits: DetailLimits,
+    out: &mut impl Write,
+) -> io::Result<usize> {
+    let mut size = 0;
+    let page = |_: usize, number: &usize| -> io::Result<Vec<u8>> {
         let mut page = Vec::new();
         write!(page, "<script type=\"application/json\" id=\"t{number}\">")?;
-        write_json(&mut page, &detail::read(&folder, bounds))?;
+        write_json(&mut page, &read_detail(trials, *number, limits))?;
         writeln!(page, "</script>")?;
         Ok(page)
     };
-    parallel_for_each(&trials.trials, page, |page| out.write_all(&page?))?;
-    end(out)
+    parallel_for_each(numbers, page, |page| {
+        let page = page?;
+        size += page.len();
+        out.write_all(&page)
+    })?;
+    Ok(size)
+}
+
+fn read_detail(trials: &Trials, number: usize, limits: DetailLimits) -> Detail {
+    let trial = &trials.trials[number];
+    let run = &trials.runs[trial.run];
+    detail::read(
+        &run.folder.join(&trial.folder),
+        run.suite.as_deref(),
+        limits,
+    )
 }
 
 /// Writes the page of a run for a server, which has the data of the trials.
@@ -56,12 +122,28 @@ pub fn served_html(report: &Report, trials: &Trials, out: &mut impl Write) -> io
     end(out)
 }
 
-/// The data of one trial as JSON, nearly complete; `None` without such a trial.
-pub fn trial_json(trials: &Trials, number: usize) -> Option<serde_json::Result<String>> {
-    let trial = trials.trials.get(number)?;
-    let folder = trials.runs[trial.run].folder.join(&trial.folder);
-    let detail = detail::read(&folder, DetailLimits::ON_DEMAND);
-    Some(serde_json::to_string(&detail))
+/// The data of one trial as JSON. Long texts are cut; [`trial_entry_json`] has them whole.
+///
+/// # Panics
+///
+/// Without a trial of this number.
+pub fn trial_json(trials: &Trials, number: usize) -> serde_json::Result<String> {
+    serde_json::to_string(&read_detail(trials, number, DetailLimits::ON_DEMAND))
+}
+
+/// One entry of a trial's session as JSON, with its whole texts; `None` without such an entry.
+///
+/// # Panics
+///
+/// Without a trial of this number.
+pub fn trial_entry_json(
+    trials: &Trials,
+    number: usize,
+    entry: usize,
+) -> Option<serde_json::Result<String>> {
+    let detail = read_detail(trials, number, DetailLimits::WHOLE);
+    let entry = detail.timeline.iter().find(|it| it.n == entry)?;
+    Some(serde_json::to_string(entry))
 }
 
 /// Everything but the trials.
@@ -71,16 +153,45 @@ fn start(
     source: TrialSource,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let connect = match source {
-        TrialSource::Embedded => "",
-        TrialSource::Served => "connect-src 'self'; ",
+    let suites: BTreeSet<&str> = trials
+        .runs
+        .iter()
+        .filter_map(|run| run.suite.as_deref())
+        .collect();
+    let suites: Vec<&str> = suites.into_iter().collect();
+    let title = if suites.is_empty() {
+        "Report".to_owned()
+    } else {
+        suites.join(", ")
     };
-    let theme = "<button id=\"theme\">Dark</button>";
-    head("Report", &headline(report), (connect, theme), out)?;
-    answer(trials, out)?;
+    Shell {
+        title: &title,
+        subtitle: &format!("{}{}", dates(trials), headline(report)),
+        kind: match source {
+            TrialSource::Embedded => PageKind::File,
+            TrialSource::Served => PageKind::Run,
+        },
+    }
+    .start(out)?;
+    writeln!(
+        out,
+        "<div id=\"live\"></div>\n<div id=\"overview\">\n<div id=\"figures\">"
+    )?;
+    writeln!(
+        out,
+        "<p class=\"answer\">{}</p>",
+        escape(&conclusion(report, trials))
+    )?;
     board(report, out)?;
+    answer(trials, out)?;
     charts::write(report, out)?;
-    prose(report, out)?;
+    prose("Findings", &findings(report), out)?;
+    prose("Notes", &report.notes, out)?;
+    writeln!(
+        out,
+        "<p class=\"soft\">{}</p>\n</div>",
+        escape(&footing(report))
+    )?;
     out.write_all(FRAME.as_bytes())?;
     write!(out, "<script type=\"application/json\" id=\"data\">")?;
     write_json(out, &data(report, trials, source))?;
@@ -88,45 +199,47 @@ fn start(
 }
 
 fn end(out: &mut impl Write) -> io::Result<()> {
-    write!(out, "<script>{SCRIPT}</script>\n</body>\n</html>\n")
+    Shell::end(out)
+}
+
+/// When the runs were started, by their names.
+fn dates(trials: &Trials) -> String {
+    let times = trials.runs.iter().filter_map(|it| started_at(&it.name));
+    let days: BTreeSet<String> = times
+        .map(|it| it.strftime("%Y-%m-%d").to_string())
+        .collect();
+    let (first, last) = (days.first(), days.last());
+    match (first, last) {
+        (Some(first), Some(last)) if first != last => format!("{first} to {last} · "),
+        (Some(day), _) => format!("{day} · "),
+        _ => String::new(),
+    }
+}
+
+/// The result in one sentence: the experiment's, or the place of the best agent.
+fn conclusion(report: &Report, trials: &Trials) -> String {
+    if let Some(Ok(results)) = experiment::results_of(trials)
+        && let [only] = results.as_slice()
+    {
+        return only.sentence.clone();
+    }
+    best_agent(report)
 }
 
 /// The elements that the script fills.
-const FRAME: &str = r#"<p id="live" class="soft" role="status"></p>
-<h2>Tasks</h2>
+const FRAME: &str = r#"<h2>Tasks</h2>
 <p class="soft">Mean score of each agent on each task; a click shows the trials. <button id="hard">Sort by score</button></p>
 <div id="heat"></div>
+<div id="versus"></div>
 <h2 id="trials">Trials</h2>
 <div class="controls"><input id="search" type="search" placeholder="filter: agent, task, status, outcome, message" aria-label="filter"><span id="choices" class="controls"></span></div>
 <div id="hits"></div>
-<div id="trial" tabindex="-1"></div>
 <div id="list"></div>
 <p class="soft">Keys: <kbd>j</kbd> and <kbd>k</kbd> next and previous trial, <kbd>n</kbd> next failure, <kbd>Esc</kbd> close.</p>
 <noscript><p>Tasks and trials are shown by a script.</p></noscript>
+</div>
+<div id="trial" tabindex="-1"></div>
 "#;
-
-/// The start of a page, with a part of its content security policy and the controls at its top.
-pub(super) fn head(
-    title: &str,
-    subtitle: &str,
-    (connect, controls): (&str, &str),
-    out: &mut impl Write,
-) -> io::Result<()> {
-    let hash = STANDARD.encode(Sha256::digest(SCRIPT.as_bytes()));
-    let policy = format!(
-        "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{hash}'; {connect}base-uri 'none'; form-action 'none'"
-    );
-    write!(
-        out,
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>Proctor {}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n\
-         <header><div><h1>{title}</h1><p class=\"soft\">{}</p></div>{controls}</header>\n",
-        title.to_lowercase(),
-        escape(subtitle)
-    )
-}
 
 /// The answer of the run's experiment, with its evidence.
 fn answer(trials: &Trials, out: &mut impl Write) -> io::Result<()> {
@@ -142,7 +255,10 @@ fn answer(trials: &Trials, out: &mut impl Write) -> io::Result<()> {
         let (baseline, candidate) = (escape(&result.baseline), escape(&result.candidate));
         writeln!(out, "<p class=\"soft\">{candidate} against {baseline}</p>")?;
         writeln!(out, "<p><strong>{}</strong></p>", escape(&result.sentence))?;
-        writeln!(out, "<div class=\"wide\"><table><tbody>")?;
+        writeln!(
+            out,
+            "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Evidence\"><table><tbody>"
+        )?;
         for row in result.rows() {
             let cells: Vec<String> = row
                 .iter()
@@ -184,10 +300,13 @@ fn board(report: &Report, out: &mut impl Write) -> io::Result<()> {
     };
     writeln!(
         out,
-        "<h2>Agents</h2>\n<div class=\"wide\"><table id=\"board\"><thead><tr>"
+        "<h2>Agents</h2>\n<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Agents\"><table id=\"board\"><thead><tr>"
     )?;
     for name in head {
-        writeln!(out, "<th data-key=\"{name}\"><button>{name}</button></th>")?;
+        writeln!(
+            out,
+            "<th scope=\"col\" data-key=\"{name}\"><button>{name}</button></th>"
+        )?;
     }
     writeln!(out, "</tr></thead><tbody>")?;
     for (place, (agent, row)) in report.agents.iter().zip(rows).enumerate() {
@@ -199,29 +318,49 @@ fn board(report: &Report, out: &mut impl Write) -> io::Result<()> {
             } else {
                 ""
             };
-            write!(
-                out,
-                "<td{class} data-value=\"{value}\">{}</td>",
+            let cell = if name == "agent" {
                 escape(cell)
-            )?;
+            } else {
+                with_small_interval(cell)
+            };
+            write!(out, "<td{class} data-value=\"{value}\">{cell}</td>")?;
         }
         writeln!(out, "</tr>")?;
     }
     writeln!(out, "</tbody></table></div>")
 }
 
-fn prose(report: &Report, out: &mut impl Write) -> io::Result<()> {
-    for (title, lines) in [("Findings", &findings(report)), ("Notes", &report.notes)] {
-        if lines.is_empty() {
-            continue;
+/// A figure with its interval, or with the score of excluded trials, on a line below it.
+fn with_small_interval(cell: &str) -> String {
+    match cell.find(['[', '(']) {
+        Some(at) if at > 0 => {
+            let (figure, more) = cell.split_at(at);
+            format!(
+                "{}<small>{}</small>",
+                escape(figure.trim_end()),
+                escape(more)
+            )
         }
-        writeln!(out, "<h2>{title}</h2>\n<ul>")?;
-        for line in lines {
-            writeln!(out, "<li>{}</li>", escape(line))?;
-        }
-        writeln!(out, "</ul>")?;
+        _ => escape(cell),
     }
-    writeln!(out, "<p class=\"soft\">{}</p>", escape(&footing(report)))
+}
+
+fn prose(title: &str, lines: &[String], out: &mut impl Write) -> io::Result<()> {
+    if lines.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "<h2>{title}</h2>\n<ul>")?;
+    for line in lines {
+        writeln!(out, "<li>{}</li>", escape(line))?;
+    }
+    writeln!(out, "</ul>")
+}
+
+/// The two agents that the run's experiment compares.
+fn experiment_pair(trials: &Trials) -> Option<[String; 2]> {
+    let results = experiment::results_of(trials)?.ok()?;
+    let first = results.into_iter().next()?;
+    Some([first.baseline, first.candidate])
 }
 
 /// The data of the script: rows of plain values, with agents and tasks by index.
@@ -268,7 +407,7 @@ fn data(report: &Report, trials: &Trials, source: TrialSource) -> serde_json::Va
     let order = report.agents.iter().map(|it| number(&agents, &it.name));
     let order: Vec<usize> = order.collect();
     let served = source == TrialSource::Served;
-    json!({ "agents": agents, "order": order, "tasks": tasks, "broken": broken, "runs": runs, "cells": cells, "rows": rows, "served": served })
+    json!({ "agents": agents, "order": order, "tasks": tasks, "broken": broken, "runs": runs, "cells": cells, "rows": rows, "served": served, "pair": experiment_pair(trials) })
 }
 
 /// Writes JSON that cannot end its element.

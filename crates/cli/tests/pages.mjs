@@ -1,0 +1,110 @@
+// Drives the pages of a server in a real browser and fails with the first expectation that does not hold.
+//
+//     node pages.mjs finished|live URL-OF-A-RUN PROFILE-DIRECTORY AXE-FILE
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { Browser } from "../../../scripts/browser.mjs";
+
+const [scenario, url, profile, axe] = process.argv.slice(2);
+const browser = await Browser.start(profile);
+
+/** Whether an element is within the window. */
+const isInView = (selector) => `(() => { const box = document.querySelector(${JSON.stringify(selector)})?.getBoundingClientRect(); return Boolean(box) && box.top >= 0 && box.top < innerHeight && box.left >= 0; })()`;
+const isOpen = "Boolean(document.querySelector('#trial h2'))";
+
+/** Violations of accessibility rules that make a page hard or impossible to use. */
+async function faults(page) {
+  await page.evaluate(readFileSync(axe, "utf8") + "; 0");
+  const found = await page.evaluate("axe.run(document, { resultTypes: ['violations'] }).then((it) => it.violations.filter((v) => ['serious', 'critical'].includes(v.impact)).map((v) => v.id + ': ' + v.nodes.slice(0, 3).map((n) => n.html + ' ' + (n.any[0]?.message ?? '')).join(' | ')))");
+  return found;
+}
+
+/** A click on a trial far down the page brings it into view, and the address keeps it. */
+async function trialOpensInView(width, height) {
+  const page = await browser.open(url, { width, height });
+  await page.evaluate("(() => { const link = document.querySelector('#list td a'); link.scrollIntoView(); link.click(); })()");
+  await page.until(isOpen);
+  assert.ok(await page.evaluate(isInView("#trial h2")), `the trial is out of view at ${width} × ${height}`);
+  const hash = await page.evaluate("location.hash");
+  assert.match(hash, /trial=a%2Fone%231/);
+  const again = await browser.open(url + hash, { width, height });
+  await again.until(isOpen);
+  assert.ok(await again.evaluate(isInView("#trial h2")), "a saved address does not show the trial");
+  assert.equal(await again.evaluate("document.documentElement.scrollWidth <= innerWidth"), true, `the page is wider than ${width}`);
+  await page.key("Escape");
+  await page.until("!" + isOpen);
+  assert.equal(await page.evaluate("byId('overview').hidden"), false);
+  await page.close();
+  return again;
+}
+
+async function finished() {
+  for (const [width, height] of [[1400, 900], [400, 700], [1400, 300]]) {
+    const page = await trialOpensInView(width, height);
+    assert.deepEqual(page.complaints, []);
+    await page.close();
+  }
+  const page = await browser.open(url);
+  // Keys: the first failure, the next trial, back.
+  await page.key("n");
+  await page.until("location.hash.includes('trial=a%2Fone')");
+  await page.key("j");
+  await page.until("location.hash.includes('trial=a%2Ftwo')");
+  await page.key("k");
+  await page.until("location.hash.includes('trial=a%2Fone')");
+  // Markdown and hostile text are elements and text, and nothing of an agent runs.
+  await page.until("document.querySelector('.md strong')?.textContent === 'bold'");
+  assert.equal(await page.evaluate("document.querySelectorAll('#trial img, #trial script, #trial a[href^=http]').length"), 0);
+  assert.ok(await page.evaluate("document.querySelector('.md').textContent.includes('<img src=x')"));
+  // Long parts are loaded on demand.
+  await page.evaluate("[...document.querySelectorAll('#trial button')].find((it) => it.textContent.startsWith('Show all, ')).click()");
+  await page.until("document.querySelector('#trial').textContent.includes('the end of a long text')");
+  // The change in one column, then in two.
+  assert.ok(await page.evaluate("document.querySelector('.diff tr.add') !== null"));
+  await page.evaluate("[...document.querySelectorAll('button')].find((it) => it.textContent === 'Split').click()");
+  await page.until("document.querySelector('.code-split td.add') !== null");
+  // Side by side.
+  await page.evaluate("go({ beside: 'b/one#1' })");
+  await page.until("document.querySelectorAll('.beside section h2').length === 2");
+  // Search in sessions.
+  await page.evaluate("go({ trial: '', beside: '', filter: 'onerror' })");
+  await page.until("document.querySelector('#hits li') !== null");
+  assert.deepEqual(page.complaints, []);
+  assert.ok(!(await page.evaluate("document.title")).includes("broken"), "a script of an agent ran");
+  await page.close();
+  for (const dark of [false, true]) for (const width of [1400, 400]) for (const hash of ["", "#trial=a%2Fone%231&split=1"]) {
+    const page = await browser.open(url + hash, { width, dark, reducedMotion: true });
+    if (hash) await page.until(isOpen + " && document.querySelector('.diff') !== null");
+    assert.deepEqual(await faults(page), [], `${width} ${dark ? "dark" : "light"} ${hash}`);
+    await page.close();
+  }
+  const index = await browser.open(url.replace(/runs\/.*/, ""));
+  assert.deepEqual(await faults(index), []);
+  assert.deepEqual(index.complaints, []);
+}
+
+/** A run of three trials of which two are cancelled from the page. The address has the token. */
+async function live() {
+  const page = await browser.open(url);
+  await page.until("document.querySelector('#live progress') !== null");
+  await page.evaluate("window.confirm = () => true");
+  const click = (text) => page.evaluate(`[...document.querySelectorAll('#live button')].find((it) => it.textContent === ${JSON.stringify(text)}).click()`);
+  await page.until("document.querySelector('#live').textContent.includes('Pause')");
+  await click("Pause");
+  await page.until("document.querySelector('#live').textContent.includes('paused')");
+  await page.evaluate("document.querySelector('#live li button').click()");
+  // The cancelled trial appears in the list without a reload.
+  await page.evaluate("window.stays = true");
+  await page.until("[...document.querySelectorAll('#list tbody tr')].some((row) => row.textContent.includes('interrupted'))");
+  assert.equal(await page.evaluate("window.stays"), true);
+  await click("Stop the run");
+  await page.until("document.querySelector('#live').textContent === ''");
+  assert.deepEqual(page.complaints, []);
+}
+
+try {
+  await { finished, live }[scenario]();
+} finally {
+  await browser.close();
+}
