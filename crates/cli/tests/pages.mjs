@@ -73,7 +73,7 @@ async function finished() {
   assert.deepEqual(page.complaints, []);
   assert.ok(!(await page.evaluate("document.title")).includes("broken"), "a script of an agent ran");
   await page.close();
-  for (const dark of [false, true]) for (const width of [1400, 400]) for (const hash of ["", "#trial=a%2Fone%231&split=1"]) {
+  for (const [width, dark] of [[1400, false], [400, true]]) for (const hash of ["", "#trial=a%2Fone%231&split=1"]) {
     const page = await browser.open(url + hash, { width, dark, reducedMotion: true });
     if (hash) await page.until(isOpen + " && document.querySelector('.diff') !== null");
     assert.deepEqual(await faults(page), [], `${width} ${dark ? "dark" : "light"} ${hash}`);

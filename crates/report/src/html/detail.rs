@@ -260,7 +260,7 @@ fn shown_verdict(verdict: &Verdict, artifacts: &Utf8Path, bounds: DetailLimits) 
         evidence: evidence(verdict, bounds),
         failed_tests: failed.collect(),
         more_tests,
-        log: log.map(|it| it.path.to_string()),
+        log: log.map(|it| it.path.clone()),
         output: bounds.cut(&shown.output),
         ms: verdict.duration_ms,
     }

@@ -5,7 +5,7 @@ use std::{
     io::{self, Write},
 };
 
-use proctor_record::{record::list::RunListing, text::counted};
+use proctor_record::{record::list::RunListing, text::counted, usage::Usd};
 
 use super::shell::{PageKind, Shell};
 use crate::{figures::dollars, markup::escape};
@@ -80,7 +80,7 @@ fn row(run: &RunListing, trend: &[f64], out: &mut impl Write) -> io::Result<()> 
         .iter()
         .map(|(key, value)| format!("{key}={value}"));
     let labels = escape(&labels.collect::<Vec<_>>().join(", "));
-    let cost = run.cost_usd.map(|it| it.dollars());
+    let cost = run.cost_usd.map(Usd::dollars);
     let suite = escape(run.suite.as_deref().unwrap_or("–"));
     let state = state(run);
     let last = trend.last().map_or(String::new(), |it| format!("{it:.4}"));

@@ -194,16 +194,16 @@ impl<'a> Passages<'a> {
 /// The display of an event; `None` if it is not shown.
 fn shown(event: &Event, passages: &mut Passages<'_>, most: usize) -> Option<Moment> {
     let new = |kind, text: &str| Moment::new(kind, text, most);
-    let mut passage = |kind, text: &str, cut_bytes: usize| match passages.find(text) {
-        Some(message) => Moment {
-            parent: message.parent.clone(),
-            ..new(kind, &message.content)
-        },
-        None => {
-            let mut moment = new(kind, text);
-            moment.cut += cut_bytes;
-            moment
+    let mut passage = |kind, text: &str, cut_bytes: usize| {
+        if let Some(message) = passages.find(text) {
+            return Moment {
+                parent: message.parent.clone(),
+                ..new(kind, &message.content)
+            };
         }
+        let mut moment = new(kind, text);
+        moment.cut += cut_bytes;
+        moment
     };
     Some(match event {
         Event::Phase { phase } => new("phase", phase.as_str()),
