@@ -270,7 +270,7 @@ fn pages_work_and_are_accessible_in_a_browser_chromium() {
     let run = run_of_two(&context);
     let artifacts = run.join("trials/a/one/trial-1/artifacts");
     let said = format!("Some **bold** text. {NASTY}");
-    let long = format!("{}\nthe end of a long text", "x\n".repeat(40_000));
+    let whole = format!("{}\nthe end of a long text", "x\n".repeat(40_000));
     let events = [
         json!({"t": 1, "event": "said", "text": said}),
         json!({"t": 2, "event": "tool", "id": "t1", "tool": "Bash", "target": "make"}),
@@ -278,7 +278,7 @@ fn pages_work_and_are_accessible_in_a_browser_chromium() {
     let events = events.map(|event| format!("{event}\n")).concat();
     fs_err::write(artifacts.join("events.ndjson"), events).unwrap();
     let log = json!({"messages": [], "tool_calls": [
-        {"name": "Bash", "id": "t1", "arguments": "{}", "result": long, "is_error": true},
+        {"name": "Bash", "id": "t1", "arguments": "{}", "result": whole, "is_error": true},
     ]});
     fs_err::write(artifacts.join("youbencha-log.json"), log.to_string()).unwrap();
     let server = Server::start(&context, &[RUN]);
@@ -316,7 +316,7 @@ fn requests_to_a_run_need_the_token_and_a_run_that_accepts_them() {
     let server = Server::start(&context, &[]);
     let port = server.address.rsplit(':').next().unwrap();
     let token = server.url.split("?token=").nth(1).unwrap();
-    let post = |cookie: &str, body: &str| {
+    let ask = |cookie: &str, body: &str| {
         let (host, length) = (&server.address, body.len());
         server.request(&format!(
             "POST /runs/{RUN}/control HTTP/1.1\r\nHost: {host}\r\n{cookie}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
@@ -330,7 +330,7 @@ fn requests_to_a_run_need_the_token_and_a_run_that_accepts_them() {
         (&cookie, "{}", "400"),
         (&cookie, pause, "409"),
     ] {
-        let answer = post(cookie, body);
+        let answer = ask(cookie, body);
         assert!(answer.contains(status), "{cookie} {body}: {answer}");
     }
     assert!(!run.join("control.json").exists());
