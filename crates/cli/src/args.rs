@@ -31,7 +31,7 @@ pub use experiments::{AbArgs, DecisionArgs, ExperimentArgs};
 pub use gate::{GateArgs, GateFormat, GateOptions, GatedRunArgs, UndecidedArg};
 pub use keep_workspace::KeepArg;
 pub use logs::{ExportArgs, ExportFormat, LogArgs, LogCommand, NormalizeArgs, NormalizeFormat};
-pub use mining::{MineArgs, PromptArg, RefreshArgs, SelectionArgs};
+pub use mining::{FormatArg, MineArgs, PromptArg, RefreshArgs, SelectionArgs};
 pub use models::{GatewayArgs, MissArg, ModelArgs, PricesArgs, RuleArgs};
 pub use reports::{
     BaselineArgs, BaselineCommand, BasisArgs, CompareArgs, CompareFormat, ReportArgs, ReportFormat,

@@ -32,6 +32,11 @@ pub(crate) fn literal(text: &str) -> String {
     text.replace("${", "$${")
 }
 
+/// The inverse of `literal`. Commands that use variables of the host have to be resolved by a suite.
+pub(crate) fn unescaped(text: &str) -> String {
+    text.replace("$${", "${")
+}
+
 const PYTEST: &str = "PYTHONDONTWRITEBYTECODE=1 python3 -m pytest -p no:cacheprovider --junitxml \"$PROCTOR_REPORT\"";
 const NODE: &str =
     "node --test --test-reporter=junit --test-reporter-destination=\"$PROCTOR_REPORT\"";

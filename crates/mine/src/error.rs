@@ -41,6 +41,9 @@ pub enum MineError {
         /// The repository.
         path: Utf8PathBuf,
     },
+    /// Task directories in Harbor's format have an image.
+    #[error("`--format harbor` needs an image")]
+    NoImage,
     /// The test command does not work.
     #[error("the test command reports no results test by test: {reason}")]
     NoResults {
@@ -125,6 +128,7 @@ impl MineError {
             MineError::NoTestCommand { .. } => {
                 "give it with --test-cmd; write a report to \"$PROCTOR_REPORT\" if the runner has one"
             }
+            MineError::NoImage => "name an image that has the test runner with --image",
             MineError::NoResults { .. } => {
                 "run the command in the repository; give another one with --test-cmd, or an image that has the runner with --image"
             }

@@ -6,7 +6,12 @@ use proctor_sandbox::SandboxKind;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    detect::TestCommand, error::MineError, history::Unit, prompt::PromptTier, reject::Reject,
+    detect::TestCommand,
+    error::MineError,
+    history::Unit,
+    options::{MinerOptions, TaskFormat},
+    prompt::PromptTier,
+    reject::Reject,
     strength::Strength,
 };
 
@@ -36,6 +41,9 @@ pub struct Ledger {
     /// The image of the tests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
+    /// The form of the tasks.
+    #[serde(default)]
+    pub format: TaskFormat,
     /// The wanted source of prompts.
     pub prompt: PromptTier,
     /// The number of runs of each state.
@@ -182,22 +190,22 @@ impl Ledger {
         Ok(())
     }
 
-    /// An empty ledger with the settings of this one.
-    pub(crate) fn with_settings(
+    /// An empty ledger of a repository.
+    pub(crate) fn new(
         repository: &Utf8Path,
         command: TestCommand,
-        (sandbox, image): (SandboxKind, Option<String>),
-        (prompt, times): (PromptTier, u32),
+        options: &MinerOptions,
     ) -> Ledger {
         Ledger {
             version: VERSION,
             repository: repository.to_owned(),
             head: String::new(),
             command,
-            sandbox,
-            image,
-            prompt,
-            times,
+            sandbox: options.sandbox,
+            image: options.image.clone(),
+            format: options.format,
+            prompt: options.prompt,
+            times: options.times,
             skipped: Skipped::default(),
             test_runs: 0,
             test_ms: 0,
@@ -220,6 +228,11 @@ impl Ledger {
                 now.command.test_cmd.clone(),
             ),
             ("--sandbox or --image", sandbox(self), sandbox(now)),
+            (
+                "--format",
+                format!("{:?}", self.format),
+                format!("{:?}", now.format),
+            ),
             (
                 "--prompt",
                 format!("{:?}", self.prompt),

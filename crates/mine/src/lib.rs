@@ -3,10 +3,12 @@
 
 mod detect;
 mod error;
+mod harbor;
 mod history;
 mod leaks;
 mod ledger;
 mod miner;
+mod options;
 mod output;
 mod plan;
 mod prompt;
@@ -23,8 +25,9 @@ pub use self::{
     error::MineError,
     ledger::{Entry, LEDGER_FILE, Ledger, MinedTask, Skipped, Status},
     miner::{Miner, MiningEvent},
+    options::{MinerOptions, Selection, TaskFormat},
     output::SUITE_FILE,
-    plan::{MinerOptions, Plan, Selection, detect_test_command},
+    plan::{Plan, detect_test_command},
     prompt::PromptTier,
     reject::Reject,
     strength::Strength,

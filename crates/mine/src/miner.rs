@@ -3,6 +3,7 @@
 use std::{
     cell::Cell,
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Duration,
 };
 
@@ -10,6 +11,7 @@ use camino::Utf8Path;
 use proctor_harness::{
     config::{Execution, KeepWorkspace, Settings},
     run::check::check,
+    task::harbor::load,
 };
 use proctor_record::{error_chain::chain, fs::hex};
 use proctor_sandbox::host::Host;
@@ -19,15 +21,17 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     detect::{TestCommand, literal},
     error::MineError,
+    harbor::NewTask,
     history::{Repository, Unit, blobs},
     leaks,
     ledger::{Entry, LEDGER_FILE, Ledger, MinedTask, Status},
-    output::{self, TaskRepo},
-    plan::{MinerOptions, Plan, Planner, Selection, rejected},
+    options::{MinerOptions, Selection, TaskFormat},
+    output::{self, TaskWriter},
+    plan::{Plan, Planner, parts, rejected},
     prompt::{PromptTier, prompt},
     reject::{Reject, Rejection},
     sets::{Observed, Sets, TestRun, decide},
-    split::{Split, needed_blobs, split},
+    split::{Split, needed_blobs},
     states::{Runs, StateRunner},
     strength::{self, Strength},
     trees::{TreeStore, Trees},
@@ -64,12 +68,13 @@ struct MiningContext<'a> {
     repo: Repository,
     store: &'a TreeStore,
     runner: StateRunner<'a>,
-    tasks: &'a TaskRepo,
+    tasks: &'a TaskWriter,
 }
 
 impl Miner<'_> {
     /// Finds the candidates. Nothing is run or written.
     pub async fn plan(&self) -> Result<Plan, MineError> {
+        self.check_options()?;
         let scratch = tempfile::tempdir_in(&self.host.temp)?;
         let repo = Repository::open(&self.options.repo, self.host).await?;
         let store = self.store(scratch.path(), &repo).await?;
@@ -97,6 +102,7 @@ impl Miner<'_> {
 
     /// Examines all candidates and writes the output directory.
     pub async fn mine(&self) -> Result<Ledger, MineError> {
+        self.check_options()?;
         let out = &self.options.out;
         let scratch = tempfile::tempdir_in(&self.host.temp)?;
         let repo = Repository::open(&self.options.repo, self.host).await?;
@@ -107,7 +113,7 @@ impl Miner<'_> {
         let mut ledger = self.ledger(&repo, &plan, earlier)?;
         fs_err::create_dir_all(out)?;
         let execution = self.execution();
-        let tasks = TaskRepo::open(out, &store, self.host).await?;
+        let tasks = TaskWriter::open(self.options, &store, self.host).await?;
         let context = MiningContext {
             runner: self.runner(&plan.command, &store, &execution),
             store: &store,
@@ -159,6 +165,14 @@ impl Miner<'_> {
         ledger.write(out)?;
         tasks.pack().await?;
         Ok(ledger)
+    }
+
+    fn check_options(&self) -> Result<(), MineError> {
+        let needs_image = self.options.format == TaskFormat::Harbor;
+        if needs_image && self.options.image.is_none() {
+            return Err(MineError::NoImage);
+        }
+        Ok(())
     }
 
     fn planner(&self) -> Planner<'_> {
@@ -224,12 +238,7 @@ impl Miner<'_> {
         earlier: Option<Ledger>,
     ) -> Result<Ledger, MineError> {
         let options = self.options;
-        let now = Ledger::with_settings(
-            &repo.path,
-            plan.command.clone(),
-            (options.sandbox, options.image.clone()),
-            (options.prompt, options.times),
-        );
+        let now = Ledger::new(&repo.path, plan.command.clone(), options);
         let mut ledger = match earlier {
             Some(earlier) => {
                 earlier.check_same(&now, &options.out)?;
@@ -259,7 +268,7 @@ impl Miner<'_> {
         carried: &mut Runs,
     ) -> Result<Entry, MineError> {
         let blobs = blobs(&context.store.git, needed_blobs(unit)).await?;
-        let parts = match split(unit, &blobs) {
+        let parts = match parts(self.options, unit, &blobs) {
             Ok(Ok(parts)) => parts,
             Ok(Err(rejection)) => return Ok(rejected(unit, &rejection)),
             Err(reason) => {
@@ -382,7 +391,7 @@ impl Miner<'_> {
             PromptTier::Tests => Vec::new(),
             _ => leaks::in_message(git, &trees.base, &unit.message, diff).await?,
         };
-        let mut task = MinedTask {
+        let task = MinedTask {
             id: task_id(&context.repo.path, &unit.commit),
             prompt: wording.text,
             prompt_tier: wording.tier,
@@ -399,14 +408,25 @@ impl Miner<'_> {
             inline_tests: parts.inline.iter().map(|file| file.path.clone()).collect(),
             strength: Strength::default(),
         };
-        context.tasks.add(&task.id, trees, context.store).await?;
+        let new = NewTask {
+            task: &task,
+            commit: &unit.commit,
+            trees,
+            command: context.runner.command,
+        };
+        context.tasks.add(&new, context.store).await?;
         let problems = self.check(context, &task).await?;
         if !problems.is_empty() {
             context.tasks.remove(&task.id).await?;
             let evidence = format!("the judge disagrees: {}", problems.join("; "));
             return Ok(Err(Rejection::new(Reject::SplitWrong, evidence)));
         }
-        task.strength = strength::measure(&context.runner, trees, &sets).await?;
+        let strength = strength::measure(&context.runner, trees, &sets).await?;
+        let task = MinedTask {
+            strength,
+            ..task.clone()
+        };
+        context.tasks.complete(&NewTask { task: &task, ..new })?;
         Ok(Ok(task))
     }
 
@@ -416,11 +436,20 @@ impl Miner<'_> {
         context: &MiningContext<'_>,
         task: &MinedTask,
     ) -> Result<Vec<String>, MineError> {
-        let command = context.runner.command;
-        let repo = output::repo_path(&self.options.out);
-        let entry = output::entry(task, command, &literal(repo.as_str()));
+        let tasks = match context.tasks {
+            TaskWriter::Repo(_) => {
+                let repo = output::repo_path(&self.options.out);
+                let command = context.runner.command;
+                let entry = output::entry(task, command, &literal(repo.as_str()));
+                context.runner.load(vec![entry])?
+            }
+            TaskWriter::Harbor(folders) => {
+                let folder = folders.path(&task.id);
+                vec![Arc::new(load(&folder, &self.host.env, self.settings)?)]
+            }
+        };
         let mut problems = Vec::new();
-        for task in context.runner.load(vec![entry])? {
+        for task in tasks {
             let execution = self.execution();
             let checked = check(&task, (self.host, &execution), 1, self.cancel).await?;
             if self.cancel.is_cancelled() {

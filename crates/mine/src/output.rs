@@ -1,4 +1,5 @@
-//! The output directory: a suite with the tasks, and a repository with their trees.
+//! The output directory: a suite with the tasks, and a repository with their trees or a directory for
+//! each task.
 
 use std::fmt::Write;
 
@@ -10,7 +11,9 @@ use serde_json::{Value, json};
 use crate::{
     detect::{TestCommand, literal},
     error::MineError,
+    harbor::{MINUTES, NewTask, TASKS_DIR, TaskFolders},
     ledger::{Ledger, MinedTask},
+    options::{MinerOptions, TaskFormat},
     trees::{TreeStore, Trees},
 };
 
@@ -20,8 +23,59 @@ pub const SUITE_FILE: &str = "proctor.yaml";
 /// The repository of the tasks in the output directory.
 const REPO_DIR: &str = "repo.git";
 
-/// The time limit of agents.
-const MINUTES: u32 = 30;
+/// Writes tasks in their form.
+pub(crate) enum TaskWriter {
+    Repo(TaskRepo),
+    Harbor(TaskFolders),
+}
+
+impl TaskWriter {
+    pub(crate) async fn open(
+        options: &MinerOptions,
+        store: &TreeStore,
+        host: &Host,
+    ) -> Result<TaskWriter, MineError> {
+        Ok(match options.format {
+            TaskFormat::Repo => TaskWriter::Repo(TaskRepo::open(&options.out, store, host).await?),
+            TaskFormat::Harbor => TaskWriter::Harbor(TaskFolders {
+                out: options.out.clone(),
+                image: options.image.clone().ok_or(MineError::NoImage)?,
+            }),
+        })
+    }
+
+    /// Writes a task.
+    pub(crate) async fn add(&self, new: &NewTask<'_>, store: &TreeStore) -> Result<(), MineError> {
+        match self {
+            TaskWriter::Repo(repo) => repo.add(&new.task.id, new.trees, store).await,
+            TaskWriter::Harbor(folders) => folders.add(new, store).await,
+        }
+    }
+
+    /// Writes what is known only when the task has been accepted.
+    pub(crate) fn complete(&self, new: &NewTask<'_>) -> Result<(), MineError> {
+        match self {
+            TaskWriter::Repo(_) => Ok(()),
+            TaskWriter::Harbor(folders) => folders.write_manifest(new),
+        }
+    }
+
+    /// Removes a task that was not accepted.
+    pub(crate) async fn remove(&self, id: &str) -> Result<(), MineError> {
+        match self {
+            TaskWriter::Repo(repo) => repo.remove(id).await,
+            TaskWriter::Harbor(folders) => folders.remove(id),
+        }
+    }
+
+    /// Releases the space of tasks that were not accepted.
+    pub(crate) async fn pack(&self) -> Result<(), MineError> {
+        match self {
+            TaskWriter::Repo(repo) => repo.pack().await,
+            TaskWriter::Harbor(_) => Ok(()),
+        }
+    }
+}
 
 /// The tags of a task: the starting point, the solution, and the hidden tests.
 fn tags(id: &str) -> [String; 3] {
@@ -145,6 +199,14 @@ fn suite(ledger: &Ledger, out: &str) -> String {
     );
     if ledger.sandbox == SandboxKind::Docker {
         text.push_str("sandbox:\n  type: docker\n");
+    }
+    if ledger.format == TaskFormat::Harbor {
+        text.push_str("network: gateway\ntasks:\n");
+        for task in ledger.tasks() {
+            let folder = json!(format!("{out}/{TASKS_DIR}/{}", task.id));
+            let _ = writeln!(text, "  - folder: {folder}");
+        }
+        return text;
     }
     if let Some(image) = &ledger.image {
         let _ = writeln!(text, "  image: {}", json!(image));

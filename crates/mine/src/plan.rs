@@ -1,8 +1,7 @@
 //! Finds the candidates of a repository before any test is run.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::{BTreeMap, BTreeSet};
 
-use camino::{Utf8Path, Utf8PathBuf};
 use proctor_sandbox::{SandboxKind, host::Host};
 use tokio_util::sync::CancellationToken;
 
@@ -11,10 +10,10 @@ use crate::{
     error::MineError,
     history::{PAGE, Repository, Unit, Walk, blobs},
     ledger::{Entry, Ledger, Skipped, Status},
-    prompt::PromptTier,
-    reject::Rejection,
+    options::{MinerOptions, Selection, TaskFormat},
+    reject::{Reject, Rejection},
     select::{Traits, sample},
-    split::{NoCandidate, needed_blobs, split},
+    split::{NoCandidate, Split, needed_blobs, split},
     strength::MAX_HUNKS,
     trees::TreeStore,
 };
@@ -25,82 +24,6 @@ const STATES: u64 = 4;
 /// The number of runs that check one task besides those of its states: the null agent, the
 /// solution, and the sentinel runs.
 const CHECK_RUNS: u64 = 4;
-
-/// The options of mining.
-#[derive(Clone, Debug)]
-pub struct MinerOptions {
-    /// The repository.
-    pub repo: Utf8PathBuf,
-    /// The output directory.
-    pub out: Utf8PathBuf,
-    /// The commits to examine.
-    pub selection: Selection,
-    /// The commands; those of the ledger, or detected, if `None`.
-    pub command: Option<TestCommand>,
-    /// The sandbox of the tests.
-    pub sandbox: SandboxKind,
-    /// The image of the tests.
-    pub image: Option<String>,
-    /// The source of prompts.
-    pub prompt: PromptTier,
-    /// The number of runs of each state.
-    pub times: u32,
-    /// The number of concurrent runs.
-    pub parallel: usize,
-    /// The longest run of the tests of a task.
-    pub test_timeout: Duration,
-    /// Stop after this many tasks.
-    pub accept: Option<usize>,
-    /// Whether an earlier ledger is continued.
-    pub resume: bool,
-}
-
-impl MinerOptions {
-    /// The default options for the whole history of a repository.
-    pub fn of_history(repo: &Utf8Path, out: &Utf8Path) -> MinerOptions {
-        MinerOptions {
-            repo: repo.to_owned(),
-            out: out.to_owned(),
-            selection: Selection::History {
-                since: None,
-                paths: Vec::new(),
-                limit: usize::MAX,
-                representative: None,
-            },
-            command: None,
-            sandbox: SandboxKind::Local,
-            image: None,
-            prompt: PromptTier::default(),
-            times: 3,
-            parallel: 1,
-            test_timeout: Duration::from_mins(10),
-            accept: None,
-            resume: false,
-        }
-    }
-}
-
-/// The commits to examine.
-#[derive(Clone, Debug)]
-pub enum Selection {
-    /// The first-parent history, newest first.
-    History {
-        /// A revision or a date; older commits are not examined.
-        since: Option<String>,
-        /// Patterns of changed files.
-        paths: Vec<String>,
-        /// The maximum number of candidates whose tests are run.
-        limit: usize,
-        /// The size of a representative sample.
-        representative: Option<usize>,
-    },
-    /// One commit.
-    Commit(String),
-    /// The uncommitted changes.
-    WorkingTree,
-    /// The commits since the last examination.
-    New,
-}
 
 /// The candidates, before any test is run.
 #[derive(Debug)]
@@ -188,7 +111,7 @@ impl Planner<'_> {
         what: &str,
     ) -> Result<(), MineError> {
         let blobs = blobs(&store.git, needed_blobs(&unit)).await?;
-        match split(&unit, &blobs) {
+        match parts(self.options, &unit, &blobs) {
             Err(reason) => Err(MineError::NotACandidate {
                 what: what.to_owned(),
                 reason: reason.reason(),
@@ -242,7 +165,7 @@ impl Planner<'_> {
                 if is_full {
                     break 'pages;
                 }
-                match split(&unit, &blobs) {
+                match parts(self.options, &unit, &blobs) {
                     Err(NoCandidate::Root) => plan.skipped.root += 1,
                     Err(NoCandidate::NoSource) => plan.skipped.no_source += 1,
                     Err(NoCandidate::NoTests) => plan.skipped.no_tests += 1,
@@ -272,6 +195,23 @@ impl Planner<'_> {
         }
         Ok(())
     }
+}
+
+/// Splits a commit. Scripts of Harbor tasks cannot separate the unit tests of a file from its
+/// code.
+pub(crate) fn parts(
+    options: &MinerOptions,
+    unit: &Unit,
+    blobs: &BTreeMap<String, Vec<u8>>,
+) -> Result<Result<Split, Rejection>, NoCandidate> {
+    let parts = split(unit, blobs)?;
+    Ok(parts.and_then(|parts| match parts.inline.first() {
+        Some(file) if options.format == TaskFormat::Harbor => {
+            let evidence = format!("{} has unit tests; use `--format repo`", file.path);
+            Err(Rejection::new(Reject::MixedHunk, evidence))
+        }
+        _ => Ok(parts),
+    }))
 }
 
 /// The entry of a rejected candidate.

@@ -22,6 +22,9 @@ const IDENTITY: &[(&str, &str)] = &[
     ("GIT_COMMITTER_DATE", "2000-01-01T00:00:00Z"),
 ];
 
+/// Attributes of a repository that would change its archives.
+const ARCHIVE_ATTRIBUTES: &str = "* -export-ignore -export-subst\n";
+
 /// A change of a tree: the path, and the mode and blob, or `None` to remove the file.
 type TreeChange = (String, Option<(String, String)>);
 
@@ -60,6 +63,9 @@ impl TreeStore {
         git.run(["init", "--quiet", "--bare", &format]).await?;
         let objects = format!("{}\n", repo.objects);
         fs_err::write(path.join("objects/info/alternates"), objects)?;
+        // Archives have all files.
+        fs_err::create_dir_all(path.join("info"))?;
+        fs_err::write(path.join("info/attributes"), ARCHIVE_ATTRIBUTES)?;
         Ok(TreeStore {
             git,
             path: path.to_owned(),
@@ -138,6 +144,21 @@ impl TreeStore {
     pub(crate) async fn commit(&self, tree: &str) -> Result<String, GitError> {
         let git = self.git.clone().with_env(IDENTITY);
         git.line(["commit-tree", "-m", "A state of the task", tree])
+            .await
+    }
+
+    /// Writes files of a tree, or all of them, as a tar archive.
+    pub(crate) async fn archive(
+        &self,
+        tree: &str,
+        paths: &[&str],
+        file: &Utf8Path,
+    ) -> Result<(), GitError> {
+        // The time of a commit is that of its files.
+        let commit = self.commit(tree).await?;
+        let git = self.git.clone().with_env(&[("GIT_LITERAL_PATHSPECS", "1")]);
+        let archive = ["archive", "--format=tar", &commit, "--"].into_iter();
+        git.run_to_file(archive.chain(paths.iter().copied()), file)
             .await
     }
 

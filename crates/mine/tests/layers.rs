@@ -3,8 +3,8 @@
 use proctor_testkit::layers;
 
 const ORDER: &[&str] = &[
-    "reject", "error", "history", "split", "detect", "sets", "prompt", "trees", "leaks", "states",
-    "strength", "ledger", "output", "select", "plan", "miner",
+    "reject", "error", "history", "split", "detect", "sets", "prompt", "options", "trees", "leaks",
+    "states", "strength", "ledger", "harbor", "output", "select", "plan", "miner",
 ];
 
 #[test]

@@ -8,13 +8,13 @@ use super::SandboxArg;
 /// `proctor task mine`.
 #[derive(Debug, Parser)]
 #[command(
-    after_help = "A commit becomes a task if its tests fail on its parent and pass on the commit, every time. The tasks are repositories at a tag, in the suite DIR/proctor.yaml. Every candidate is listed in DIR/ledger.json: accepted, or rejected with a code and evidence."
+    after_help = "A commit becomes a task if its tests fail on its parent and pass on the commit, every time. The suite DIR/proctor.yaml has all tasks. Every candidate is listed in DIR/ledger.json: accepted, or rejected with a code and evidence."
 )]
 pub struct MineArgs {
     /// Git repository; its files are not changed
     #[arg(value_name = "REPO", default_value = ".")]
     pub repo: Utf8PathBuf,
-    /// Directory for the suite, the ledger and the repository of the tasks
+    /// Directory for the suite, the ledger and the tasks
     #[arg(long, value_name = "DIR")]
     pub out: Utf8PathBuf,
     #[command(flatten)]
@@ -28,6 +28,9 @@ pub struct MineArgs {
     /// Run the tests in containers of this image
     #[arg(long, value_name = "IMAGE")]
     pub image: Option<String>,
+    /// Form of the tasks: repositories at a tag, or directories in Harbor's format, which need --image
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = FormatArg::Repo)]
+    pub format: FormatArg,
     /// Source of the prompts
     #[arg(long, value_enum, value_name = "SOURCE", default_value_t = PromptArg::Both)]
     pub prompt: PromptArg,
@@ -73,6 +76,15 @@ pub struct SelectionArgs {
     /// Only the uncommitted changes
     #[arg(long, conflicts_with_all = ["since", "limit", "paths", "representative"])]
     pub from_working_tree: bool,
+}
+
+/// Forms of tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FormatArg {
+    /// Repositories at a tag
+    Repo,
+    /// Directories in Harbor's format
+    Harbor,
 }
 
 /// Sources of prompts.

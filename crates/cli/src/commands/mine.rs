@@ -5,7 +5,7 @@ use std::{fmt::Write, time::Duration};
 use camino::Utf8Path;
 use proctor_mine::{
     Entry, LEDGER_FILE, Ledger, MineError, Miner, MinerOptions, MiningEvent, Plan, PromptTier,
-    SUITE_FILE, Selection, Skipped, Status, TestCommand,
+    SUITE_FILE, Selection, Skipped, Status, TaskFormat, TestCommand,
 };
 use proctor_report::millis;
 use proctor_sandbox::{SandboxKind, host::Host};
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::run::until_done;
 use crate::{
-    args::{MineArgs, ProgressStyle, PromptArg, RefreshArgs, SandboxArg, SelectionArgs},
+    args::{FormatArg, MineArgs, ProgressStyle, PromptArg, RefreshArgs, SandboxArg, SelectionArgs},
     error::{CliError, Exit},
     host, ui,
 };
@@ -48,6 +48,7 @@ pub fn refresh(args: &RefreshArgs) -> Result<Exit, CliError> {
         command: Some(ledger.command),
         sandbox: ledger.sandbox,
         image: ledger.image,
+        format: ledger.format,
         prompt: ledger.prompt,
         times: ledger.times,
         parallel: usize::from(args.parallel),
@@ -84,6 +85,10 @@ fn options(args: &MineArgs, host: &Host) -> Result<MinerOptions, CliError> {
             (None, _) => SandboxKind::Local,
         },
         image: args.image.clone(),
+        format: match args.format {
+            FormatArg::Repo => TaskFormat::Repo,
+            FormatArg::Harbor => TaskFormat::Harbor,
+        },
         prompt: match args.prompt {
             PromptArg::Message => PromptTier::Message,
             PromptArg::Tests => PromptTier::Tests,

@@ -11,6 +11,7 @@ mod harbor;
 mod iterations;
 mod judged;
 mod many;
+mod mining;
 mod models;
 mod networks;
 mod odd;

@@ -37,7 +37,7 @@ pub use self::judging::{
 };
 pub use self::{
     inline_tests::{RustTests, replace_tests},
-    protect::is_test_file,
+    protect::{is_test_file, test_patterns},
 };
 pub(crate) use above::private_dir;
 pub(crate) use clean_copy::patched_files;

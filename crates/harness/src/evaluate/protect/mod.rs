@@ -13,7 +13,7 @@ mod rules;
 mod settings_files;
 mod toml_text;
 
-pub use self::patterns::is_test_file;
+pub use self::patterns::{is_test_file, test_patterns};
 pub(crate) use self::rules::Protect;
 pub(super) use self::{
     manifest::{Merged, is_manifest, merge},

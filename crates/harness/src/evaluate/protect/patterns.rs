@@ -510,6 +510,11 @@ pub fn is_test_file(path: &str) -> bool {
     SET.is_match(path)
 }
 
+/// The patterns of tests, settings of runners and caches, which never come from an agent.
+pub fn test_patterns() -> impl Iterator<Item = &'static str> {
+    [TESTS, RUNNERS, CACHES].into_iter().flatten().copied()
+}
+
 /// Whether a file below a home folder decides about programs which start later.
 pub(in crate::evaluate) fn is_home_setting(path: &str) -> bool {
     static SET: LazyLock<GlobSet> = LazyLock::new(|| known(&[HOME]));

@@ -1,0 +1,5 @@
+#!/bin/sh
+set -e
+cd /app
+@REMOVE@
+@EXTRACT@
