@@ -15,7 +15,7 @@ use proctor_harness::{
     task::Task,
 };
 use proctor_record::record::{Record, Verdict, VerdictStatus};
-use proctor_sandbox::host::Host;
+use proctor_sandbox::{SandboxKind, host::Host};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
@@ -93,6 +93,15 @@ impl StateRunner<'_> {
         Ok(found)
     }
 
+    /// The command that prepares a copy. On this machine each lock file is installed once.
+    fn install(&self) -> Option<String> {
+        let install = self.command.install_cmd.as_deref()?;
+        let cache = self.store.path.join("prepared");
+        let is_shared = self.execution.sandbox == SandboxKind::Local;
+        let prepared = is_shared.then(|| prepared_once(install, &cache)).flatten();
+        Some(prepared.unwrap_or_else(|| install.to_owned()))
+    }
+
     /// A task for each tree. Its name is the tree.
     async fn tasks(&self, trees: &BTreeSet<&str>) -> Result<Vec<Arc<Task>>, MineError> {
         let mut entries = Vec::new();
@@ -105,7 +114,7 @@ impl StateRunner<'_> {
                 "test_cmd": self.command.test_cmd,
                 "time_limit_minutes": MINUTES,
             });
-            if let Some(install) = &self.command.install_cmd {
+            if let Some(install) = self.install() {
                 entry["install_cmd"] = json!(install);
             }
             entries.push(entry);
@@ -124,6 +133,27 @@ impl StateRunner<'_> {
         let suite = resolve_suite(file, &self.host.env, self.settings);
         suite.map(|suite| suite.tasks).map_err(MineError::Config)
     }
+}
+
+/// The directories that installers fill, and the files that decide about their content.
+const INSTALLERS: [(&str, &str, &str); 2] = [
+    ("npm ", "node_modules", "package.json package-lock.json"),
+    ("composer ", "vendor", "composer.json composer.lock"),
+];
+
+/// A shell command that installs the packages of a lock file once, into `cache`, and copies them. No
+/// copy shares files with another one. `None` if the installer is not known.
+fn prepared_once(install: &str, cache: &Utf8Path) -> Option<String> {
+    let known = INSTALLERS.iter().find(|(tool, ..)| install.contains(tool));
+    let (_, folder, files) = known?;
+    Some(format!(
+        r#"key=$(cat {files} | git hash-object --stdin) && mkdir -p '{cache}' && ready='{cache}'/$key
+if [ -d "$ready" ]; then cp -a "$ready" {folder}; exit; fi
+{install} || exit
+if [ -d {folder} ] && mkdir "$ready.lock" 2>/dev/null; then
+  cp -a {folder} "$ready.new" && mv "$ready.new" "$ready"
+fi"#
+    ))
 }
 
 /// The results of tests, as evaluators write them.
@@ -194,4 +224,48 @@ fn tests(verdict: &Verdict, artifacts: &Utf8Path) -> Result<BTreeMap<String, Tes
         return Err(unread());
     }
     Ok(found)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lock_file_is_installed_once_and_its_packages_are_copied() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = Utf8Path::from_path(scratch.path()).unwrap();
+        let install = "npm() { mkdir -p node_modules && cat package-lock.json > node_modules/version && echo x >> ../installed; }; npm ci";
+        let line = prepared_once(install, &root.join("cache")).unwrap();
+        for (copy, lock, installations) in [("one", "1", 1), ("two", "1", 1), ("three", "2", 2)] {
+            let folder = root.join(copy);
+            fs_err::create_dir_all(&folder).unwrap();
+            fs_err::write(folder.join("package.json"), "{}").unwrap();
+            fs_err::write(folder.join("package-lock.json"), lock).unwrap();
+            let status = std::process::Command::new("sh")
+                .args(["-c", &line])
+                .current_dir(&folder)
+                .status()
+                .unwrap();
+            assert!(status.success());
+            let installed = fs_err::read_to_string(root.join("installed")).unwrap();
+            assert_eq!(installed.lines().count(), installations, "{copy}");
+            let version = folder.join("node_modules/version");
+            assert_eq!(fs_err::read_to_string(&version).unwrap(), lock, "{copy}");
+            // A test that writes into its packages does not change those of the next copy.
+            fs_err::write(version, "changed").unwrap();
+        }
+        assert_eq!(prepared_once("make install", root), None);
+    }
+
+    #[test]
+    fn failed_installation_fails() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = Utf8Path::from_path(scratch.path()).unwrap();
+        let line = prepared_once("false npm ", &root.join("cache")).unwrap();
+        let status = std::process::Command::new("sh")
+            .args(["-c", &line])
+            .current_dir(root)
+            .status();
+        assert!(!status.unwrap().success());
+    }
 }
