@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::support::{context, install_claude, session, shell};
 
 mod languages;
+mod matrix;
 
 /// A runner of shell tests that prints its results in the Test Anything Protocol.
 const RUN: &str = "echo TAP version 13\nn=0\nfor t in tests/*.sh; do\n  n=$((n+1))\n  if sh \"$t\"; then echo \"ok $n - $t\"; else echo \"not ok $n - $t\"; fi\ndone\necho \"1..$n\"\n";

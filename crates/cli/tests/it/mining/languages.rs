@@ -7,10 +7,11 @@ use super::{assert_sound, ledger, mine, only_task, out, results};
 use crate::support::{context, install_claude, session, shell};
 
 /// Commits a function with its test in files of a language, and mines them. Mining checks the task.
+/// A further commit, whose test fails, is rejected.
 fn language(
     context: &TestContext,
     before: &[(&str, &str)],
-    after: &[(&str, &str)],
+    after: &[(&'static str, &str)],
     args: &[&str],
 ) -> Value {
     context.repo().commit("Start", before);
@@ -20,6 +21,21 @@ fn language(
     output.assert_code(0);
     let ledger = ledger(context);
     assert_eq!(results(&ledger)[0].1, "accepted", "{output}");
+    let red = |(path, text): &(&'static str, &str)| {
+        (*path, text.replace("a * b", "b * a").replace('6', "7"))
+    };
+    let red: Vec<(&str, String)> = after.iter().map(red).collect();
+    let red: Vec<(&str, &str)> = red
+        .iter()
+        .map(|(path, text)| (*path, text.as_str()))
+        .collect();
+    context.repo().commit("Expect too much", &red);
+    let output = mine(context, &all);
+    output.assert_code(0);
+    let ledger = self::ledger(context);
+    let rejected = &results(&ledger)[0];
+    assert_eq!(rejected.0, "Expect too much", "{output}");
+    assert_eq!(rejected.1, "NOT_GREEN", "{output}");
     ledger
 }
 
