@@ -218,9 +218,8 @@ async fn write_solution(
     folder: &Utf8Path,
 ) -> Result<(), MineError> {
     let removed = changes.iter().filter(|change| change.is_removed);
-    let removed: String = removed
-        .map(|change| format!("rm -f -- {}\n", quoted(&change.path)))
-        .collect();
+    let removed = removed.map(|change| ["rm -f -- ", &quoted(&change.path), "\n"].concat());
+    let removed: String = removed.collect();
     let written = changes.iter().filter(|change| !change.is_removed);
     let written: Vec<&str> = written.map(|change| change.path.as_str()).collect();
     let script = match written.as_slice() {
