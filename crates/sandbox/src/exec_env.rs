@@ -14,10 +14,10 @@ use super::{
     DockerSandbox, Running,
     docker::{
         BINARY, BindMount, Container, ContainerNetwork, ContainerSpec, EngineError, Hardening,
-        Image, Root, Tmpfs,
+        Image, MainService, Root, Tmpfs,
     },
 };
-use crate::{ResourceLimits, host::Host};
+use crate::{ResourceLimits, docker::ServiceSettings, host::Host};
 
 /// The environment of commands.
 pub enum ExecEnv {
@@ -77,6 +77,8 @@ pub struct ExecEnvSpec {
     pub network: ContainerNetwork,
     /// Its resource limits.
     pub limits: ResourceLimits,
+    /// Its role in a compose environment, with its own networks.
+    pub main: Option<(String, MainService)>,
     /// The readiness check of its commands; the image's by default.
     pub readiness: Option<Readiness>,
     /// A directory of sockets and the ports that are forwarded to them.
@@ -109,6 +111,7 @@ impl ExecEnvSpec {
             },
             network: ContainerNetwork::None,
             limits: ResourceLimits::default(),
+            main: None,
             readiness: None,
             sockets: None,
         }
@@ -162,11 +165,26 @@ impl DockerSandbox {
                 relays
             }
         };
+        let mut service = entry_point(&spec.image);
+        if let Some((name, main)) = spec.main {
+            if main.services.has_networks() {
+                let endpoints = main.services.endpoints(&name, &main.settings);
+                container.network = ContainerNetwork::Joined(endpoints);
+            }
+            container
+                .tmpfs
+                .extend(main.settings.tmpfs.iter().map(|path| Tmpfs {
+                    inside: path.split(':').next().unwrap_or_default().to_owned(),
+                    size: None,
+                }));
+            service = main_process(&spec.image, &main.settings).or(service);
+            container.service = Some(main);
+        }
         let is_usual = container.hardening == Hardening::Default;
         let healthcheck = spec.image.healthcheck.clone();
         Ok(ContainerEnv {
             container: self.engine.create(container).await?,
-            service: entry_point(&spec.image).filter(|_| is_usual),
+            service: service.filter(|_| is_usual),
             readiness: spec.readiness.or(healthcheck).filter(|_| is_usual),
             image: spec.image,
             user,
@@ -184,6 +202,37 @@ fn entry_point(image: &Image) -> Option<Service> {
         command: idle.into(),
         user: image.user.clone(),
     })
+}
+
+/// The process of a main service whose compose file has a command or an entry point.
+fn main_process(image: &Image, settings: &ServiceSettings) -> Option<Service> {
+    let command = settings.command.as_ref();
+    let entrypoint = settings.entrypoint.as_ref();
+    let is_idle = command.is_none_or(|command| is_idle(command));
+    let argv = entrypoint.unwrap_or(&image.entrypoint).clone();
+    match (argv.is_empty(), is_idle) {
+        // Nothing but the command that keeps a container alive.
+        (true, true) => None,
+        // An entry point runs the idle command when it is ready.
+        (false, true) if entrypoint.is_none() => None,
+        (_, is_idle) => {
+            let command = command.filter(|_| !is_idle).cloned().unwrap_or_default();
+            Some(Service {
+                argv: [argv, command].concat(),
+                command: Vec::new(),
+                user: settings.user.clone().or_else(|| image.user.clone()),
+            })
+        }
+    }
+}
+
+/// Whether a command only keeps a container alive.
+fn is_idle(command: &[String]) -> bool {
+    let line = command.join(" ");
+    let line = line
+        .trim_start_matches("sh -c ")
+        .trim_start_matches("bash -c ");
+    matches!(line, "" | "sleep infinity" | "tail -f /dev/null")
 }
 
 /// Why a command could not be started.

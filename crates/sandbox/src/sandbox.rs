@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
 use crate::{
-    docker::{self, Address, BuildSpec, Engine, EngineError, EngineOptions, Image},
+    docker::{self, Address, BuildOptions, BuildSpec, Engine, EngineError, EngineOptions, Image},
     host::Host,
     peer::Peer,
     settings::{SandboxKind, SandboxSettings},
@@ -216,8 +216,8 @@ impl DockerSandbox {
     /// The image of a Dockerfile, built once and within a time limit. `sink` gets the build output.
     pub async fn build(
         &self,
-        context: &Utf8Path,
-        dockerfile: &Utf8Path,
+        (context, dockerfile): (&Utf8Path, &Utf8Path),
+        options: &BuildOptions,
         limit: Option<Duration>,
         sink: impl FnMut(&str),
     ) -> Result<Image, EngineError> {
@@ -228,7 +228,8 @@ impl DockerSandbox {
             context: context.into(),
             dockerfile: below.to_string(),
             images: self.settings.images.clone(),
-            args: BTreeMap::new(),
+            args: options.args.clone(),
+            target: options.target.clone(),
             name: "proctor-task".to_owned(),
             labels: BTreeMap::new(),
             network: None,

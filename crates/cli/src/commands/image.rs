@@ -36,6 +36,7 @@ pub fn build(args: &ImageBuildArgs) -> Result<Exit, CliError> {
         dockerfile: "Dockerfile".to_owned(),
         images: BTreeMap::new(),
         args: arguments(&args.args)?,
+        target: None,
         name: name.clone(),
         labels: BTreeMap::new(),
         network: args.network.clone(),

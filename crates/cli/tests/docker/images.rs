@@ -20,6 +20,7 @@ fn build_spec(rig: &Rig, dockerfile: &str) -> BuildSpec {
         dockerfile: "Dockerfile".to_owned(),
         images: BTreeMap::new(),
         args: BTreeMap::from([("BASE".to_owned(), BUSYBOX.to_owned())]),
+        target: None,
         name: format!("proctor-test/{}", rig.run.to_lowercase()),
         labels: rig.labels(),
         network: Some("none".to_owned()),

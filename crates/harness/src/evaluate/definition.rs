@@ -1,6 +1,7 @@
 //! The definition of an evaluator: its settings, and the files that it brings along by their content.
 
 use proctor_record::fs::dir;
+use proctor_sandbox::docker::BuildOptions;
 use serde_json::{Value, json};
 
 use super::{
@@ -75,7 +76,19 @@ fn of_verifier(verifier: &Verifier) -> Value {
 pub(crate) fn of_image(image: &Image) -> Value {
     match image {
         Image::Named(name) => json!(name),
-        Image::Build { context, .. } => json!({"build": dir::digest(context)}),
+        Image::Build {
+            context, options, ..
+        } if *options == BuildOptions::default() => json!({"build": dir::digest(context)}),
+        Image::Build {
+            context,
+            dockerfile,
+            options,
+        } => json!({
+            "build": dir::digest(context),
+            "dockerfile": dockerfile.strip_prefix(context).unwrap_or(dockerfile),
+            "args": options.args,
+            "target": options.target,
+        }),
     }
 }
 

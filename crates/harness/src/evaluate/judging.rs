@@ -165,6 +165,7 @@ impl Judging<'_> {
             },
             network,
             limits: docker.settings.limits,
+            main: None,
             readiness: None,
             sockets: None,
         });

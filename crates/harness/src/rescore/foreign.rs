@@ -77,7 +77,7 @@ impl Rescore<'_> {
         let trial = ForeignTrial { folder, meta };
         let verdicts = match problem {
             Some(problem) => Err(format!("cannot read its meta.json: {problem}")),
-            None => self.foreign_verdicts(&trial, suite, context).await,
+            None => Box::pin(self.foreign_verdicts(&trial, suite, context)).await,
         };
         let (task, verdicts) = match verdicts {
             Ok(_) if context.cancel.is_cancelled() => {

@@ -70,7 +70,7 @@ impl Rescore<'_> {
         let judged = match self.task(&record, &context.tasks) {
             Ok(task) => {
                 let judged = self.verdicts(&folder, &record, &task, context);
-                judged.await.map(|verdicts| (verdicts, task))
+                Box::pin(judged).await.map(|verdicts| (verdicts, task))
             }
             Err(reason) => Err(reason),
         };

@@ -89,7 +89,7 @@ fn of_hook(hook: &Hook) -> Value {
 
 fn of_environment(environment: &Environment) -> Value {
     let network = environment.network.as_ref();
-    json!({
+    let mut definition = json!({
         "image": of_image(&environment.image),
         "cpus": environment.cpus,
         "memory_mb": environment.memory_mb,
@@ -100,7 +100,12 @@ fn of_environment(environment: &Environment) -> Value {
         "user": environment.user,
         "network": network.map(|it| format!("{it:?}")),
         "healthcheck": environment.healthcheck.as_ref().map(|it| &it.command),
-    })
+    });
+    if let Some(compose) = &environment.compose {
+        // Paths of this machine are left out; the files below the task count.
+        definition["compose"] = json!(compose.definition());
+    }
+    definition
 }
 
 fn of_reference(reference: &Reference) -> Value {

@@ -14,6 +14,7 @@ use proctor_record::{
 use super::{
     Asks, Files, RunFolder, Task, TaskLimits,
     find::TASK_FILE,
+    harbor_compose,
     harbor_reader::HarborReader,
     harbor_steps::with_steps,
     harbor_toml::{TaskToml, ignore_unknown_keys},
@@ -38,7 +39,7 @@ pub fn load(
     let read = Source::read_harbor(&folder.join(TASK_FILE), &variables);
     let (source, mut root, unset) = read?;
     let source = Arc::new(source);
-    let notes = ignore_unknown_keys(&mut root);
+    let mut notes = ignore_unknown_keys(&mut root);
     let read = root.read::<TaskToml>();
     let written = read.map_err(|fault| source.error(vec![fault]))?;
     let mut reader = HarborReader {
@@ -69,9 +70,12 @@ pub fn load(
         return Err(source.error(faults));
     }
     let mut environment = environment;
+    harbor_compose::add_to(&mut environment, folder)?;
     if !local.is_empty() {
         environment.local = Err(source.error(local));
     }
+    let compose = environment.compose.iter();
+    notes.extend(compose.flat_map(|compose| compose.notes.iter().cloned()));
     let instruction = match steps.as_slice() {
         [] => instruction(&folder.join("instruction.md"))?,
         // Each step has its own.

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_document::{ConfigError, Fault, Node, Span, Value};
 use proctor_record::fs::named;
-use proctor_sandbox::Network;
+use proctor_sandbox::{Network, docker::BuildOptions};
 use serde_json::{Map, json};
 
 use super::TaskTools;
@@ -16,18 +16,12 @@ use super::harbor_toml::{
 };
 use crate::{
     evaluate::{Collect, CollectedArtifact, Verifier, VerifierMode},
-    workspace::{Environment, Healthcheck, Image, NEEDS_DOCKER, Recipe},
+    workspace::{Environment, Healthcheck, Image, NEEDS_DOCKER, Recipe, compose::compose_file},
 };
 
 const VERIFIER_TIMEOUT_SEC: f64 = 600.0;
 const BUILD_TIMEOUT_SEC: f64 = 600.0;
 const COLLECT_TIMEOUT_SEC: f64 = 60.0;
-const COMPOSE_FILES: [&str; 4] = [
-    "docker-compose.yaml",
-    "docker-compose.yml",
-    "compose.yaml",
-    "compose.yml",
-];
 
 /// Collects faults, and features that require a container.
 pub(super) struct HarborReader<'a> {
@@ -80,11 +74,9 @@ impl HarborReader<'_> {
             };
             self.faults.push(Fault::new(Span::default(), message));
         }
-        for place in ["environment", "tests"] {
-            if let Some(file) = compose_file(&self.folder.join(place)) {
-                let what = format!("a compose environment ({place}/{file})");
-                self.refuse("", "", &what);
-            }
+        if let Some(file) = compose_file(&self.folder.join("tests")) {
+            let what = format!("a compose environment of the verifier (tests/{file})");
+            self.refuse("", "", &what);
         }
     }
 
@@ -99,7 +91,11 @@ impl HarborReader<'_> {
         if environment.healthcheck.is_some() {
             self.needs_container("environment", "healthcheck", "a `healthcheck`");
         }
-        environment.local = self.recipe(&environment, path);
+        if compose_file(&context).is_some() {
+            self.needs_container("", "", "a compose environment");
+        } else {
+            environment.local = self.recipe(&environment, path);
+        }
         environment
     }
 
@@ -112,6 +108,7 @@ impl HarborReader<'_> {
         let Image::Build {
             context,
             dockerfile,
+            ..
         } = &environment.image
         else {
             self.needs_container("environment", "docker_image", "a `docker_image`");
@@ -176,6 +173,7 @@ impl HarborReader<'_> {
                 .healthcheck
                 .as_ref()
                 .map(|check| self.healthcheck(at, check)),
+            compose: None,
             local: Err(ConfigError::whole(
                 context,
                 Fault::new(Span::default(), "the task requires a container")
@@ -233,7 +231,7 @@ impl HarborReader<'_> {
         match named.filter(|name| !name.trim().is_empty()) {
             // As in Harbor, a prebuilt image takes precedence over the Dockerfile.
             Some(name) => return Image::Named(name.clone()),
-            // Compose files are refused, and define the image.
+            // A compose file may define the image.
             None if !dockerfile.is_file() && compose_file(context).is_none() => {
                 let message = format!("missing {dockerfile} or `docker_image`");
                 self.faults.push(Fault::new(self.span("", at), message));
@@ -243,6 +241,7 @@ impl HarborReader<'_> {
         Image::Build {
             context: context.to_owned(),
             dockerfile,
+            options: BuildOptions::default(),
         }
     }
 
@@ -461,10 +460,4 @@ impl HarborReader<'_> {
         }
         found
     }
-}
-
-/// The compose file of a folder.
-fn compose_file(folder: &Utf8Path) -> Option<&'static str> {
-    let mut files = COMPOSE_FILES.into_iter();
-    files.find(|file| folder.join(file).exists())
 }

@@ -8,6 +8,7 @@ pub mod existing;
 pub mod find;
 pub mod folder;
 pub mod harbor;
+mod harbor_compose;
 mod harbor_reader;
 mod harbor_steps;
 mod harbor_toml;

@@ -337,11 +337,6 @@ fn other_layouts_are_refused_with_one_reason() {
             &["tests/test.sh"],
             "Windows",
         ),
-        (
-            &[("environment/docker-compose.yaml", "services: {}\n")],
-            &["environment/Dockerfile"],
-            "environment/docker-compose.yaml",
-        ),
     ] {
         let folder = folder(files);
         for name in missing {
@@ -356,10 +351,6 @@ fn other_layouts_are_refused_with_one_reason() {
 #[test]
 fn unsupported_files_are_refused() {
     for (file, message) in [
-        (
-            "environment/docker-compose.yaml",
-            "environment/docker-compose.yaml",
-        ),
         ("tests/docker-compose.yml", "tests/docker-compose.yml"),
         ("trajectory.json", "trajectory.json"),
     ] {

@@ -80,11 +80,13 @@ impl Trial<'_> {
             Some(TaskImage::Build {
                 context,
                 dockerfile,
+                options,
             }) => {
                 let mut said = String::new();
                 let keep = |line: &str| said.push_str(line);
                 let limit = environment.map(|environment| environment.build_timeout);
-                let image = docker.build(context, dockerfile, limit, keep).await;
+                let files = (context.as_path(), dockerfile.as_path());
+                let image = docker.build(files, options, limit, keep).await;
                 // The build log is only informative.
                 let _ = fs::write(self.artifacts.join("build.log"), said);
                 (context.to_string(), image)
@@ -117,7 +119,11 @@ impl Trial<'_> {
             EngineError::ImageMissing { .. } => missing(&error, is_tasks),
             error => failed(error),
         });
-        Ok(Some(image?))
+        let mut image = image?;
+        if let Some(compose) = environment.and_then(|it| it.compose.as_ref()) {
+            compose.overlay(&mut image);
+        }
+        Ok(Some(image))
     }
 
     /// Add a named image to the definition of the task or agent that brings it. One that is built is known by its recipe.
@@ -253,7 +259,20 @@ impl Trial<'_> {
             },
         };
         let reach = self.reach();
-        let limits = limits(docker.settings.limits, environment);
+        let mut limits = limits(docker.settings.limits, environment);
+        let mut main = None;
+        let mut network = match reach {
+            Network::Open => ContainerNetwork::Open,
+            _ => ContainerNetwork::None,
+        };
+        if let Some(compose) = environment.and_then(|it| it.compose.as_ref()) {
+            if compose.main.networks.is_empty() {
+                network = ContainerNetwork::None;
+            }
+            let started = self.start_services(compose, image, &reach).await?;
+            limits = started.limits(limits);
+            main = Some((compose.main_name.clone(), started.main));
+        }
         let user = match &privileges {
             Privileges::Hardened { user } => Some(user.clone()),
             Privileges::Usual { user } => user.clone(),
@@ -262,10 +281,8 @@ impl Trial<'_> {
             image: image.clone(),
             mounts,
             privileges,
-            network: match reach {
-                Network::Open => ContainerNetwork::Open,
-                _ => ContainerNetwork::None,
-            },
+            network,
+            main,
             limits,
             readiness: environment
                 .and_then(|environment| environment.healthcheck.as_ref())
@@ -422,6 +439,7 @@ impl Trial<'_> {
 
     /// Removes the container. If that fails, the next run removes it.
     pub(super) async fn leave(&mut self, exec_env: ExecEnv) {
+        self.keep_service_logs(&exec_env).await;
         if let ExecEnv::Docker(exec_env) = exec_env
             && let Err(error) = exec_env.container.remove().await
         {

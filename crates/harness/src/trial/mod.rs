@@ -26,6 +26,7 @@ mod prepare;
 pub mod provider_limits;
 mod script;
 pub mod sdk_server;
+mod services;
 mod socket;
 mod steps;
 mod stuck;

@@ -58,7 +58,7 @@ pub async fn run(plan: &TrialPlan, context: &Context<'_>) -> Result<Record, Tria
             trial.clear_stage(run.stage, None).await;
             return Err(TrialError::Lost);
         }
-        let judged = trial.judge(run).await;
+        let judged = Box::pin(trial.judge(run)).await;
         if context.cause.is_lost() {
             trial.clear_stage(judged.stage, None).await;
             return Err(TrialError::Lost);

@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use camino::Utf8PathBuf;
 use proctor_document::ConfigError;
 use proctor_process::Readiness;
-use proctor_sandbox::Network;
+use proctor_sandbox::{Network, docker::BuildOptions};
 
-use super::Recipe;
+use super::{Recipe, compose::Compose};
 
 /// The container of a task.
 #[derive(Clone, Debug)]
@@ -34,6 +34,8 @@ pub struct Environment {
     pub network: Option<Network>,
     /// The readiness check.
     pub healthcheck: Option<Healthcheck>,
+    /// The services of its compose file, and the settings of its own.
+    pub compose: Option<Arc<Compose>>,
     /// How its workspace is created without a container, or why it cannot be.
     pub local: Result<Arc<Recipe>, ConfigError>,
 }
@@ -59,6 +61,8 @@ pub enum Image {
         context: Utf8PathBuf,
         /// The Dockerfile in it.
         dockerfile: Utf8PathBuf,
+        /// Arguments and stage.
+        options: BuildOptions,
     },
 }
 

@@ -7,6 +7,7 @@ mod base;
 mod checkout;
 mod commit;
 mod commits;
+pub(crate) mod compose;
 mod dockerfile;
 mod environment;
 mod head;

@@ -14,6 +14,15 @@ use super::{Engine, EngineError, Image, archive};
 /// The maximum length of the quoted output of a failed build.
 const MAX_QUOTED_BYTES: usize = 4096;
 
+/// The options of an image build.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BuildOptions {
+    /// Build arguments.
+    pub args: BTreeMap<String, String>,
+    /// The stage to build; the last one by default.
+    pub target: Option<String>,
+}
+
 /// An image to build.
 #[derive(Clone, Debug)]
 pub struct BuildSpec {
@@ -25,6 +34,8 @@ pub struct BuildSpec {
     pub images: BTreeMap<String, String>,
     /// Build arguments.
     pub args: BTreeMap<String, String>,
+    /// The stage to build; the last one by default.
+    pub target: Option<String>,
     /// The image's name; the tag is derived from the input.
     pub name: String,
     /// Labels of the image.
@@ -136,6 +147,7 @@ fn options(spec: &BuildSpec, tag: &str) -> BuildImageOptions {
         buildargs: Some(spec.args.clone().into_iter().collect()),
         labels: Some(spec.labels.clone().into_iter().collect()),
         networkmode: spec.network.clone(),
+        target: spec.target.clone().unwrap_or_default(),
         rm: true,
         forcerm: true,
         ..Default::default()
@@ -146,6 +158,9 @@ fn tag(spec: &BuildSpec, bases: &[String], mut digest: Sha256) -> String {
     digest.update(&spec.dockerfile);
     for (key, value) in spec.args.iter().chain(&spec.labels) {
         digest.update(format!("\0{key}={value}"));
+    }
+    if let Some(target) = &spec.target {
+        digest.update(format!("\0target {target}"));
     }
     for base in bases {
         digest.update(format!("\0{base}"));

@@ -20,7 +20,8 @@ use tokio::task::JoinHandle;
 
 use super::engine::joined;
 use super::multiplexer::NetworkRelay;
-use super::spec::{OwnFiles, request};
+use super::services::{self, Services};
+use super::spec::{MainService, OwnFiles, request};
 use super::{
     BindMount, ContainerNetwork, ContainerProcess, ContainerSpec, DiskLimit, Engine, EngineError,
     Root, archive, process,
@@ -52,12 +53,13 @@ pub(super) struct Inner {
     holder: Option<String>,
     /// The second container that carries its connections, on remote engines.
     carrier: Option<Box<Carrier>>,
+    /// The services beside it.
+    services: Option<Services>,
     is_removed: AtomicBool,
     /// A removal in progress.
     removal: Mutex<Option<Removal>>,
 }
 
-/// A container in the network of another one, and the connections that it carries.
 /// A file of a container that differs from its image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerFileChange {
@@ -67,6 +69,7 @@ pub struct ContainerFileChange {
     pub is_new: bool,
 }
 
+/// A container in the network of another one, and the connections that it carries.
 #[derive(Debug)]
 struct Carrier {
     _relay: NetworkRelay,
@@ -87,6 +90,11 @@ impl Engine {
 }
 
 impl Container {
+    /// The services beside it.
+    pub fn services(&self) -> Option<&Services> {
+        self.inner.services.as_ref()
+    }
+
     /// Its id.
     pub fn id(&self) -> &str {
         &self.inner.id
@@ -178,6 +186,9 @@ impl Container {
         if let Some(carrier) = &self.inner.carrier {
             carrier.container.remove().await?;
         }
+        if let Some(services) = &self.inner.services {
+            services.remove().await?;
+        }
         Ok(())
     }
 }
@@ -224,6 +235,10 @@ impl Inner {
             Err(error) => return Err(error),
         };
         let by = quota.map_or(DiskLimit::Watched, |_| DiskLimit::Engine);
+        let (settings, services) = match spec.service {
+            Some(MainService { settings, services }) => (Some(settings), Some(services)),
+            None => (None, None),
+        };
         let mut inner = Self {
             engine,
             id,
@@ -232,9 +247,13 @@ impl Inner {
             files,
             holder: None,
             carrier,
+            services,
             is_removed: AtomicBool::new(false),
             removal: Mutex::default(),
         };
+        if let Some(settings) = settings {
+            services::put_files(&inner.engine, &inner.id, &settings).await?;
+        }
         if inner.files.is_none() {
             inner.fill().await?;
         }
@@ -486,6 +505,11 @@ async fn create(
         });
     }
     let mut body = request(spec, own, quota);
+    let endpoints = match &spec.network {
+        ContainerNetwork::Joined(endpoints) => endpoints.as_slice(),
+        _ => &[],
+    };
+    services::join(&mut body, endpoints);
     if let Some(config) = &mut body.host_config {
         config.userns_mode = engine.user_namespace();
     }
@@ -493,7 +517,14 @@ async fn create(
         .docker()
         .create_container(None::<CreateContainerOptions>, body);
     match made.await {
-        Ok(made) => Ok(made.id),
+        Ok(made) => {
+            let others = endpoints.get(1..).unwrap_or_default();
+            let joined = engine.connect_to(&made.id, others).await;
+            if joined.is_err() {
+                engine.remove_container(&made.id).await?;
+            }
+            joined.map(|()| made.id)
+        }
         Err(error) => Err(match EngineError::of("make a container", error) {
             EngineError::Refused {
                 status: 404,

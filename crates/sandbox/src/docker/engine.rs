@@ -5,10 +5,14 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use bollard::models::{SystemInfo, SystemInfoCgroupDriverEnum, SystemInfoCgroupVersionEnum};
-use bollard::query_parameters::{ListVolumesOptions, RemoveContainerOptions, RemoveVolumeOptions};
+use bollard::models::{
+    NetworkConnectRequest, SystemInfo, SystemInfoCgroupDriverEnum, SystemInfoCgroupVersionEnum,
+};
+use bollard::query_parameters::{
+    ListNetworksOptions, ListVolumesOptions, RemoveContainerOptions, RemoveVolumeOptions,
+};
 use bollard::{API_DEFAULT_VERSION, Docker};
 use proctor_process::Supervisor;
 use proctor_record::record::EngineRecord;
@@ -18,6 +22,7 @@ use tokio_util::task::TaskTracker;
 
 use super::binary::Binary;
 use super::served::{ServedAddress, ServingProgram};
+use super::spec::NetworkEndpoint;
 use super::tunnel::Destination;
 use super::{Address, EngineError, podman, state, tunnel};
 
@@ -32,6 +37,8 @@ const PING: Duration = Duration::from_secs(10);
 pub(super) const ANSWER: u64 = 120;
 /// The timeout for requests with large uploads: images, build contexts, workspaces.
 const TRANSFER: Duration = Duration::from_hours(1);
+/// How long containers may take to leave a network that is removed.
+const NETWORK_LEFT: Duration = Duration::from_secs(5);
 /// The timeout of the first request.
 const FIRST_ANSWER: Duration = Duration::from_secs(30);
 
@@ -112,6 +119,8 @@ impl From<&Maker> for EngineRecord {
 pub struct Swept {
     /// Ids of containers.
     pub containers: Vec<String>,
+    /// Names of networks.
+    pub networks: Vec<String>,
     /// Names of volumes.
     pub volumes: Vec<String>,
 }
@@ -231,20 +240,74 @@ impl Engine {
             }
         }
         let ours = HashMap::from([("label".to_owned(), vec![RUN_LABEL.to_owned()])]);
+        let options = ListNetworksOptions {
+            filters: Some(ours.clone()),
+        };
+        let networks = self.docker().list_networks(Some(options)).await;
+        for network in networks.map_err(failed)? {
+            if let (true, Some(name)) = (is_dead(network.labels), network.name) {
+                self.remove_network(&name).await?;
+                swept.networks.push(name);
+            }
+        }
         let options = ListVolumesOptions {
             filters: Some(ours),
         };
         let volumes = self.docker().list_volumes(Some(options)).await;
         for volume in volumes.map_err(failed)?.volumes.unwrap_or_default() {
             if is_dead(Some(volume.labels)) {
-                let removed = self
-                    .docker()
-                    .remove_volume(&volume.name, None::<RemoveVolumeOptions>);
-                missing_is_fine(removed.await)?;
+                self.remove_volume(&volume.name).await?;
                 swept.volumes.push(volume.name);
             }
         }
         Ok(swept)
+    }
+
+    /// Removes a volume, if it exists.
+    pub(super) async fn remove_volume(&self, name: &str) -> Result<(), EngineError> {
+        let docker = self.docker();
+        let removed = docker.remove_volume(name, None::<RemoveVolumeOptions>);
+        self.noticed(missing_is_fine(removed.await))
+    }
+
+    /// Removes a network, if it exists. Its containers may be about to leave it.
+    pub(super) async fn remove_network(&self, name: &str) -> Result<(), EngineError> {
+        let until = Instant::now() + NETWORK_LEFT;
+        loop {
+            let removed = missing_is_fine(self.docker().remove_network(name).await);
+            match removed {
+                Err(EngineError::Refused { .. }) if Instant::now() < until => {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                removed => return self.noticed(removed),
+            }
+        }
+    }
+
+    /// Connects a container to further networks.
+    pub(super) async fn connect_to(
+        &self,
+        id: &str,
+        endpoints: &[NetworkEndpoint],
+    ) -> Result<(), EngineError> {
+        for endpoint in endpoints {
+            let request = NetworkConnectRequest {
+                container: id.to_owned(),
+                endpoint_config: Some(endpoint.settings()),
+            };
+            let connected = self.docker().connect_network(&endpoint.network, request);
+            let connected = connected.await;
+            connected.map_err(|error| EngineError::of("connect to a network", error))?;
+        }
+        Ok(())
+    }
+
+    /// Remembers a failed removal.
+    fn noticed(&self, removed: Result<(), EngineError>) -> Result<(), EngineError> {
+        if removed.is_err() {
+            self.shared.has_lost.store(true, Ordering::Relaxed);
+        }
+        removed
     }
 
     /// Kills and removes a container with its anonymous volumes, if it exists.
@@ -261,10 +324,7 @@ impl Engine {
             }) => Ok(()),
             removed => missing_is_fine(removed),
         };
-        if removed.is_err() {
-            self.shared.has_lost.store(true, Ordering::Relaxed);
-        }
-        removed
+        self.noticed(removed)
     }
 
     /// Whether a removal failed, for example because the engine was unavailable. A sweep finds the

@@ -60,6 +60,14 @@ pub enum EngineError {
         /// The engine's message.
         message: String,
     },
+    /// A service beside the main container did not become ready.
+    #[error("the service `{service}` is not ready: {reason}")]
+    Service {
+        /// Its name.
+        service: String,
+        /// The cause, with the end of its log.
+        reason: String,
+    },
     /// The first process could not start the job.
     #[error(transparent)]
     NotStarted(#[from] JobFailure),

@@ -15,11 +15,14 @@ mod desktop;
 mod disk;
 mod engine;
 mod error;
+mod health;
 mod image;
 mod multiplexer;
 mod podman;
 mod process;
 mod served;
+mod service_spec;
+mod services;
 mod shared;
 mod spec;
 mod state;
@@ -27,7 +30,7 @@ mod tunnel;
 mod without_modes;
 
 pub use address::Address;
-pub use build::BuildSpec;
+pub use build::{BuildOptions, BuildSpec};
 pub use container::{Container, ContainerFileChange};
 pub use disk::DiskLimit;
 pub use engine::{Capacity, Engine, EngineOptions, Maker, RUN_LABEL, Swept};
@@ -35,4 +38,11 @@ pub use error::{EngineError, SHIPPED};
 pub use image::{Image, with_tag};
 pub use multiplexer::{MULTIPLEX, multiplex};
 pub use process::{ContainerProcess, JobFacts};
-pub use spec::{BINARY, BindMount, ContainerNetwork, ContainerSpec, Hardening, Root, Tmpfs};
+pub use service_spec::{
+    MountSource, Restart, ServiceCheck, ServiceMount, ServiceSettings, ServiceSpec, StartCondition,
+};
+pub use services::{Services, ServicesSpec};
+pub use spec::{
+    BINARY, BindMount, ContainerNetwork, ContainerSpec, Hardening, MainService, NetworkEndpoint,
+    Root, Tmpfs,
+};

@@ -8,13 +8,13 @@ use bollard::models::{
 };
 use proctor_process::{INIT, Relay};
 
-use super::MULTIPLEX;
+use super::{MULTIPLEX, ServiceSettings, Services};
 
 /// The path of our own binary in containers.
 pub const BINARY: &str = "/proctor/proctor";
 
 /// A container to create.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct ContainerSpec {
     /// Its image: a name, digest or id that the engine has.
     pub image: String,
@@ -42,6 +42,8 @@ pub struct ContainerSpec {
     pub tmpfs: Vec<Tmpfs>,
     /// Its network.
     pub network: ContainerNetwork,
+    /// Its role in a compose environment.
+    pub service: Option<MainService>,
     /// The number of CPUs, also fractional.
     pub cpus: Option<f64>,
     /// The maximum memory in bytes, without swap.
@@ -68,6 +70,7 @@ impl ContainerSpec {
             root: Root::Writable,
             tmpfs: Vec::new(),
             network: ContainerNetwork::None,
+            service: None,
             cpus: None,
             memory: None,
             pids: None,
@@ -122,8 +125,28 @@ pub enum ContainerNetwork {
     None,
     /// The engine's default network.
     Open,
-    /// A network of the engine, or that of another container, as `container:ID`.
+    /// That of another container, as `container:ID`.
     Named(String),
+    /// Networks of the engine.
+    Joined(Vec<NetworkEndpoint>),
+}
+
+/// A network of the engine, and the names of a container there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NetworkEndpoint {
+    /// The name of the network.
+    pub network: String,
+    /// The names of the container.
+    pub aliases: Vec<String>,
+}
+
+/// The main service of a compose environment.
+#[derive(Debug)]
+pub struct MainService {
+    /// Its settings.
+    pub settings: ServiceSettings,
+    /// The other services, removed with the container.
+    pub services: Services,
 }
 
 /// How the engine gets our own files.
@@ -144,8 +167,10 @@ pub(super) fn request(
     own: &OwnFiles<'_>,
     quota: Option<u64>,
 ) -> ContainerCreateBody {
+    let settings = spec.service.as_ref().map(|service| &service.settings);
     ContainerCreateBody {
         image: Some(spec.image.clone()),
+        hostname: settings.and_then(|settings| settings.hostname.clone()),
         entrypoint: Some(vec![BINARY.to_owned()]),
         cmd: Some(command(spec)),
         user: Some(spec.user.clone().unwrap_or_else(|| "0:0".to_owned())),
@@ -180,12 +205,20 @@ fn host_config(spec: &ContainerSpec, own: &OwnFiles<'_>, quota: Option<u64>) -> 
     let hardened = spec.hardening == Hardening::Hardened;
     let memory = spec.memory.map(u64::cast_signed);
     let size = |bytes: u64| HashMap::from([("size".to_owned(), bytes.to_string())]);
+    let settings = spec.service.as_ref().map(|service| &service.settings);
     HostConfig {
         mounts: Some(mounts(spec, own)),
+        cap_add: settings.map(|settings| settings.capabilities.clone()),
+        extra_hosts: settings.map(|settings| settings.extra_hosts.clone()),
+        shm_size: settings.and_then(|settings| settings.shm_size.map(u64::cast_signed)),
         network_mode: Some(match &spec.network {
             ContainerNetwork::None => "none".to_owned(),
             ContainerNetwork::Open => "default".to_owned(),
             ContainerNetwork::Named(name) => name.clone(),
+            ContainerNetwork::Joined(endpoints) => match endpoints.first() {
+                Some(endpoint) => endpoint.network.clone(),
+                None => "none".to_owned(),
+            },
         }),
         // Proctor stores the output; a second copy would grow on the engine's disk.
         log_config: Some(HostConfigLogConfig {
@@ -219,6 +252,14 @@ fn tmpfs(tmpfs: &Tmpfs) -> (String, String) {
 }
 
 fn mounts(spec: &ContainerSpec, own: &OwnFiles<'_>) -> Vec<EngineMount> {
+    let mut mounts = own_mounts(spec, own);
+    if let Some(service) = &spec.service {
+        mounts.extend(service.services.mounts(&service.settings));
+    }
+    mounts
+}
+
+fn own_mounts(spec: &ContainerSpec, own: &OwnFiles<'_>) -> Vec<EngineMount> {
     match own {
         OwnFiles::Mounted {
             binary,

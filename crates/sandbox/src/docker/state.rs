@@ -39,6 +39,10 @@ struct InspectedContainer {
 
 #[derive(Debug, Deserialize)]
 struct ContainerState {
+    #[serde(rename = "Status")]
+    status: Option<String>,
+    #[serde(rename = "ExitCode")]
+    exit_code: Option<i64>,
     #[serde(rename = "OOMKilled")]
     oom_killed: Option<bool>,
 }
@@ -70,6 +74,16 @@ impl Engine {
         let path = format!("/containers/{id}/json");
         let seen: InspectedContainer = self.ask("look at a container", &path).await?;
         Ok(seen.state.and_then(|state| state.oom_killed) == Some(true))
+    }
+
+    /// The exit code of a container that has ended and is not about to be restarted.
+    pub(super) async fn exit_code(&self, id: &str) -> Result<Option<i64>, EngineError> {
+        let path = format!("/containers/{id}/json");
+        let seen: InspectedContainer = self.ask("look at a container", &path).await?;
+        let state = seen.state;
+        let ended =
+            state.filter(|it| matches!(it.status.as_deref(), Some("exited" | "dead" | "stopped")));
+        Ok(ended.map(|state| state.exit_code.unwrap_or(-1)))
     }
 
     /// The number of bytes in a container's own layer.

@@ -62,7 +62,8 @@ pub(super) async fn judge(
         VerifierMode::Separate => {
             let reach = reach(verifier, judging);
             way = Way::open(&reach, judging, evidence)?;
-            let made = separate(verifier, judging, agents, (&reach, way.as_ref())).await;
+            let made = separate(verifier, judging, agents, (&reach, way.as_ref()));
+            let made = Box::pin(made).await;
             fresh = made.map_err(|error| error.to_string())?;
             let replaced = artifacts::replaced(&manifest);
             let removed = fresh.remove(&replaced).await;
@@ -203,9 +204,11 @@ async fn separate(
         Some(Image::Build {
             context,
             dockerfile,
+            options,
         }) => {
             let limit = own.map(|own| own.build_timeout);
-            engine.build(context, dockerfile, limit, |_| ()).await?
+            let files = (context.as_path(), dockerfile.as_path());
+            engine.build(files, options, limit, |_| ()).await?
         }
         None => agents.image.clone(),
     };
@@ -221,6 +224,7 @@ async fn separate(
                 _ => ContainerNetwork::None,
             },
             limits: engine.settings.limits,
+            main: None,
             readiness: readiness(verifier.environment.as_deref()),
             sockets: way.map(|way| (way.sockets.clone(), vec![model_access::relay()])),
         })
