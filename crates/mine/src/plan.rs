@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use camino::Utf8Path;
 use proctor_sandbox::{SandboxKind, host::Host};
 use tokio_util::sync::CancellationToken;
 

@@ -312,6 +312,7 @@ fn files(
         // The fix of an issue is public.
         network: Some(Network::Gateway),
         healthcheck: None,
+        compose: None,
         local: Err(ConfigError::whole(folder, needs_image.with_hint(hint))),
     })))
 }

@@ -10,6 +10,7 @@ use proctor_record::{
     fs::{dir, named},
     record::TaskKind,
 };
+use proctor_sandbox::docker::BuildOptions;
 use serde::Deserialize;
 
 use super::{Asks, Files, RunFolder, Task, TaskLimits, TaskTools, find::TERMINAL_BENCH_FILE};
@@ -269,6 +270,7 @@ fn environment(folder: &Utf8Path, client: Client, path: &str) -> Result<Environm
         Image::Build {
             context,
             dockerfile,
+            options: BuildOptions::default(),
         }
     };
     let local = match &image {
@@ -276,6 +278,7 @@ fn environment(folder: &Utf8Path, client: Client, path: &str) -> Result<Environm
         Image::Build {
             context,
             dockerfile,
+            ..
         } => {
             let text = fs_err::read_to_string(dockerfile)
                 .map_err(|error| ConfigError::unreadable(dockerfile, &error))?;
@@ -300,6 +303,7 @@ fn environment(folder: &Utf8Path, client: Client, path: &str) -> Result<Environm
         user: None,
         network: None,
         healthcheck: None,
+        compose: None,
         local,
     })
 }
