@@ -12,6 +12,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::{
+    either::Either,
     executor::{self, Executor},
     gateway,
     keep_workspace::KeepWorkspace,
@@ -184,14 +185,14 @@ pub(super) struct GatewayAsWritten {
     #[serde(default)]
     rename: BTreeMap<String, String>,
     /// The temperature of every request: a number, or `{at_most: N}`.
-    #[schemars(with = "Option<gateway::NumberChoice>")]
+    #[schemars(with = "Option<Either<f64, gateway::NumberAsWritten<f64>>>")]
     #[expect(
         dead_code,
         reason = "read from the tree; named here so that it is a known key"
     )]
     temperature: Option<IgnoredAny>,
     /// The maximum length of an answer, in tokens: a number, or `{set: N}`.
-    #[schemars(with = "Option<gateway::NumberChoice>")]
+    #[schemars(with = "Option<Either<f64, gateway::NumberAsWritten<f64>>>")]
     #[expect(
         dead_code,
         reason = "read from the tree; named here so that it is a known key"
@@ -265,13 +266,7 @@ pub(super) enum ServerToolsAsWritten {
 }
 
 /// A name, or a map with settings.
-#[derive(JsonSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "used for its schema")]
-pub(super) enum SandboxChoice {
-    Named(SandboxKind),
-    Map(SandboxAsWritten),
-}
+pub(super) type SandboxForms = Either<SandboxKind, SandboxAsWritten>;
 
 /// The schema of `network`: a name, or a map with the allowed hosts.
 pub(super) fn network_schema(generator: &mut SchemaGenerator) -> Schema {

@@ -9,7 +9,7 @@ use proctor_sandbox::SandboxKind;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::execution::Execution;
+use super::{either::Either, execution::Execution};
 
 /// Values of `executor`.
 const KNOWN: &str = "known: `local`, `slurm`, `docker`";
@@ -48,14 +48,7 @@ pub struct SlurmSettings {
 }
 
 /// A name, or a map with settings.
-#[derive(JsonSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "used for its schema")]
-pub(super) enum ExecutorChoice {
-    Named(ExecutorName),
-    Slurm(SlurmAsWritten),
-    Docker(EnginesAsWritten),
-}
+pub(super) type ExecutorAsWritten = Either<ExecutorName, Either<SlurmAsWritten, EnginesAsWritten>>;
 
 /// The names of `executor`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]

@@ -1,9 +1,13 @@
 //! The `gate` section of a suite: the rules that a run must keep.
 
+use std::collections::BTreeMap;
+
 use proctor_document::{Fault, Node, Value};
 use proctor_report::{OnUndecided, Rule};
 use schemars::JsonSchema;
 use serde::Deserialize;
+
+use super::either::Either;
 
 /// The rules of a suite.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -16,23 +20,8 @@ pub struct GateSettings {
     pub undecided: Option<OnUndecided>,
 }
 
-/// The rules, or a map with settings.
-#[derive(JsonSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "used for its schema")]
-pub(super) enum GateChoice {
-    Rules(Vec<RuleAsWritten>),
-    Map(GateAsWritten),
-}
-
 /// A rule, such as `passed >= 80%`. In YAML, `every task: pass^3` is a map.
-#[derive(JsonSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "used for its schema")]
-pub(super) enum RuleAsWritten {
-    Text(String),
-    Map(std::collections::BTreeMap<String, String>),
-}
+pub(super) type RuleAsWritten = Either<String, BTreeMap<String, String>>;
 
 /// `gate`, when it is a map.
 #[derive(Deserialize, JsonSchema)]
@@ -117,6 +106,8 @@ fn text(item: &Node) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use proctor_document::parse_yaml;
 
     use super::*;

@@ -16,6 +16,7 @@ use serde::{
 };
 
 use super::{
+    either::Either,
     execution::{GatewaySettings, gateway_without_suite},
     interpolate::Variables,
     recording::Recordings,
@@ -26,15 +27,6 @@ use super::{
 /// The longest delay that can be injected: longer than any client waits.
 const LONGEST_LATENCY_MS: u64 = 600_000;
 
-/// A number that is set, or clamped to a range.
-#[derive(JsonSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "used for its schema")]
-pub(super) enum NumberChoice {
-    Number(f64),
-    Map(NumberAsWritten<f64>),
-}
-
 /// A number that is set or clamped, when it is a map.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -43,15 +35,6 @@ pub(super) struct NumberAsWritten<T> {
     set: Option<T>,
     /// The maximum; lower values of the agent are kept.
     at_most: Option<T>,
-}
-
-/// One status or several.
-#[derive(JsonSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "used for its schema")]
-pub(super) enum StatusChoice {
-    One(u16),
-    Several(Vec<u16>),
 }
 
 /// `gateway.faults`.
@@ -66,7 +49,7 @@ pub(super) struct FaultsAsWritten {
     /// The delay of an answer in milliseconds.
     latency: Option<u64>,
     /// The HTTP statuses of refused calls, such as 429, 500 or 529.
-    #[schemars(with = "Option<StatusChoice>")]
+    #[schemars(with = "Option<Either<u16, Vec<u16>>>")]
     #[expect(
         dead_code,
         reason = "read from the tree; named here so that it is a known key"

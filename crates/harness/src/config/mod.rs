@@ -2,6 +2,7 @@
 //! can point at the line.
 
 mod agent;
+mod either;
 mod eval;
 mod evaluator;
 mod execution;

@@ -12,10 +12,11 @@ use serde_json::{Map, json};
 
 use super::{
     agent::{self, AgentSpec},
+    either::Either,
     execution::{self, Execution},
     executor::{self, Executor},
     experiment::ExperimentSettings,
-    gate::{GateChoice, GateSettings},
+    gate::{GateAsWritten, GateSettings, RuleAsWritten},
     interpolate::{Unset, UnsetByAgent, Variables},
     keep_workspace::KeepWorkspace,
     remarks::Remarks,
@@ -65,7 +66,7 @@ pub struct Suite {
     /// The comparison of the agents with one of them.
     pub(super) experiment: Option<ExperimentSettings>,
     /// The rules that a run must keep: a list, or a map.
-    #[schemars(with = "Option<GateChoice>")]
+    #[schemars(with = "Option<Either<Vec<RuleAsWritten>, GateAsWritten>>")]
     pub(super) gate: Option<Node>,
     /// The location of results.
     pub(super) results: Option<ResultsSection>,
@@ -73,10 +74,10 @@ pub struct Suite {
     /// (`needed`).
     pub(super) keep_workspace: Option<KeepWorkspace>,
     /// The executor of the trials: `local`, `slurm`, or a map.
-    #[schemars(with = "Option<executor::ExecutorChoice>")]
+    #[schemars(with = "Option<executor::ExecutorAsWritten>")]
     pub(super) executor: Option<Node>,
     /// The sandbox of the trials: `local`, `docker`, or a map.
-    #[schemars(with = "Option<execution::SandboxChoice>")]
+    #[schemars(with = "Option<execution::SandboxForms>")]
     pub(super) sandbox: Option<Node>,
     /// Resource limits of a trial (require containers), and limits for agents that make no
     /// progress.
