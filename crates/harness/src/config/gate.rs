@@ -106,8 +106,6 @@ fn text(item: &Node) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use proctor_document::parse_yaml;
 
     use super::*;
