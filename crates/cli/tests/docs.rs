@@ -372,8 +372,8 @@ fn the_task_of_the_docs_is_sound() {
 fn the_repo_task_of_the_docs_is_the_example() {
     let example = read(&root().join("examples/thunderdome/thunderdome.yaml"));
     let page = blocks(&root().join("docs/tasks.md"));
-    let shown = page.iter().find(|block| block.info == ["yaml", "suite"]);
-    assert!(example.contains(&shown.unwrap().text));
+    let mut suites = page.iter().filter(|block| block.info == ["yaml", "suite"]);
+    assert!(suites.any(|block| example.contains(&block.text)));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use proctor_testkit::layers;
 
 const ORDER: &[&str] = &[
+    "settings",
     "trial_dir",
     "host",
     "availability",
@@ -10,7 +11,6 @@ const ORDER: &[&str] = &[
     "git",
     "packages",
     "peer",
-    "settings",
     "sandbox",
     "pool",
     "running",

@@ -2,10 +2,7 @@
 
 use camino::Utf8PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
-use proctor_harness::plan::Selection;
 use proctor_sandbox::Network;
-
-use crate::error::CliError;
 
 use super::{MineArgs, RefreshArgs, SandboxArg, network};
 
@@ -69,25 +66,6 @@ pub struct TaskSelectionArgs {
     /// Seed of a random sample of --limit tasks
     #[arg(long, value_name = "N", requires = "limit")]
     pub sample_seed: Option<u64>,
-}
-
-impl TaskSelectionArgs {
-    /// The selected names, in their order.
-    pub fn apply(&self, names: Vec<String>) -> Result<Vec<String>, CliError> {
-        let selection = Selection {
-            include: self.include.clone(),
-            exclude: self.exclude.clone(),
-            limit: self.limit.map(|limit| limit as usize),
-            sample_seed: self.sample_seed,
-        };
-        let found = selection.apply(names, |name, matches| matches(name));
-        found.map_err(|(key, message)| {
-            CliError::input(
-                format!("--{}: {message}", key.replace('_', "-")),
-                "`proctor list` and `--dry-run` show the names of tasks",
-            )
-        })
-    }
 }
 
 /// `proctor task new`.

@@ -12,8 +12,8 @@ use proctor_harness::{
         SuiteFile,
     },
     plan::{
-        CaseOptions, Filter, Input, NoMatch, ResolvedSuite, RunPlan, TrialPlan, resolve_suite,
-        suite_of_folders,
+        CaseOptions, Filter, Input, NoMatch, ResolvedSuite, RunPlan, Selection, TrialPlan,
+        resolve_suite, suite_of_folders,
     },
 };
 use proctor_record::usage::Usd;
@@ -22,7 +22,7 @@ use proctor_sandbox::{SandboxKind, host::Host};
 
 use super::models;
 use crate::{
-    args::{DecisionArgs, PlanArgs, RunArgs},
+    args::{DecisionArgs, PlanArgs, RunArgs, TaskSelectionArgs},
     error::CliError,
     ui,
 };
@@ -147,6 +147,23 @@ pub fn folders(
     plan_suite(suite, &[], args, (host, settings))
 }
 
+/// The names of tasks that the options select, in their order.
+fn selected(args: &TaskSelectionArgs, names: Vec<String>) -> Result<Vec<String>, CliError> {
+    let selection = Selection {
+        include: args.include.clone(),
+        exclude: args.exclude.clone(),
+        limit: args.limit.map(|limit| limit as usize),
+        sample_seed: args.sample_seed,
+    };
+    let found = selection.apply(names, |name, matches| matches(name));
+    found.map_err(|(key, message)| {
+        CliError::input(
+            format!("--{}: {message}", key.replace('_', "-")),
+            "`proctor list` and `--dry-run` show the names of tasks",
+        )
+    })
+}
+
 fn plan_suite(
     mut suite: ResolvedSuite,
     agents: &[String],
@@ -168,7 +185,7 @@ fn plan_suite(
     };
     filter.apply(&mut suite)?;
     let names = suite.tasks.iter().map(|task| task.name.clone());
-    let names = options.selection.apply(names.collect())?;
+    let names = selected(&options.selection, names.collect())?;
     suite.tasks.retain(|task| names.contains(&task.name));
     suite.trials = options.trials.unwrap_or(suite.trials);
     apply_sandbox(&mut suite.execution, args)?;
@@ -239,7 +256,7 @@ pub fn cases(
     let mut plans = select(plans, &options.task, &options.category)?;
     let mut names: Vec<String> = plans.iter().map(|plan| plan.task.name.clone()).collect();
     names.dedup();
-    let names = options.selection.apply(names)?;
+    let names = selected(&options.selection, names)?;
     plans.retain(|plan| names.contains(&plan.task.name));
     let trials = options.trials.unwrap_or(1);
     let mut plan = RunPlan::of_cases(plans, trials, options.seed, &execution, host)?;

@@ -170,7 +170,7 @@ fn invalid_answers_of_a_judge_are_errors() {
     for (good, expect) in [
         (
             r#"{"status": "passed", "metrics": {}}"#,
-            "the judge gave no answer",
+            "the judge answered in youBencha's format (`metrics`)",
         ),
         ("It is good!", "the judge gave no answer"),
         (

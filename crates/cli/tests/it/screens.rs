@@ -33,7 +33,7 @@ fn help_lists_commands() {
       trend             Watch the scores of nightly runs, with an alarm if they drop
       eval              Judge existing work in a directory, without changing it
       validate          Check test cases and suites without running anything
-      init              Write a test case template
+      init              Write a first suite and its task, for the detected agent and tests
       list              List the agents and tasks of a suite, the types of agents and evaluators, or
                         runs
       doctor            Show installed agents and tools, their versions and login status
@@ -61,6 +61,7 @@ fn help_lists_commands() {
       prices            Show the prices of models, with date and source
       sdk-server        Serve one task to a Claude Code started with `--sdk-url` (used by adapter
                         scripts)
+      self              Work with this installation of Proctor
       completions       Print a shell completion script
       help              Print this message or the help of the given subcommand(s)
 
@@ -186,6 +187,18 @@ fn help_of_run() {
 
           --category <CATEGORY>
               Only tasks of this category; `x/*` selects its subcategories; repeatable
+
+          --include <PATTERN>
+              Only tasks whose name matches this pattern; repeatable
+
+          --exclude <PATTERN>
+              No tasks whose name matches this pattern; repeatable
+
+          --limit <N>
+              At most this number of tasks: the first ones, or a sample with --sample-seed
+
+          --sample-seed <N>
+              Seed of a random sample of --limit tasks
 
           --trials <N>
               Number of trials of each agent on each task

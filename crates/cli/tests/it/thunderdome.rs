@@ -388,7 +388,7 @@ fn unsupported_keys_are_refused_by_name() {
         ),
         (
             task(&json!({"repo": null})),
-            "one of `testcase`, `folder` and `repo`",
+            "one of `testcase`, `folder`, `swebench` and `repo`",
         ),
         (
             json!({"tasks": [{"folder": "nothing/*"}]}),

@@ -62,7 +62,13 @@ impl Server {
         let answer = String::from_utf8(bytes).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         let status = head.lines().next().unwrap().to_owned();
-        (status, body.to_owned())
+        let is_chunked = head.contains("transfer-encoding: chunked");
+        let body = if is_chunked {
+            joined(body)
+        } else {
+            body.to_owned()
+        };
+        (status, body)
     }
 
     fn get(&self, path: &str) -> (String, String) {
@@ -92,6 +98,17 @@ impl Drop for Server {
             running.kill();
         }
     }
+}
+
+/// The content of a body that was sent in chunks.
+fn joined(mut chunks: &str) -> String {
+    let mut body = String::new();
+    while let Some((size, rest)) = chunks.split_once("\r\n") {
+        let (chunk, rest) = rest.split_at(usize::from_str_radix(size, 16).unwrap());
+        body.push_str(chunk);
+        chunks = rest.strip_prefix("\r\n").unwrap();
+    }
+    body
 }
 
 fn made<'a>(agent: &'a str, task: &'a str, score: f64) -> Made<'a> {

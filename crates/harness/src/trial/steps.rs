@@ -33,7 +33,7 @@ const NOT_READY: &str = "STEP_NOT_READY";
 /// The output of set-up scripts and health checks, below the artifacts.
 pub(super) const SETUP: &str = "setup";
 
-/// What follows a judged step.
+/// The continuation after a judged step.
 pub(super) enum NextStep {
     /// The agent ran the next step.
     Ran(Box<AgentRun>),

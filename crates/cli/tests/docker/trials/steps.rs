@@ -102,7 +102,7 @@ fn final_strategy_and_a_step_that_cannot_be_prepared() {
     let Some(rig) = Rig::new() else { return };
     let folder = task(&rig, "multi_step_reward_strategy = \"final\"");
     let toml = fs_err::read_to_string(folder.join("task.toml")).unwrap();
-    let toml = toml.replace("min_reward = 1\n", "agent = {user = \"nobody\"}\n");
+    let toml = toml.replace("min_reward = 1\n", "agent = {user = \"daemon\"}\n");
     fs_err::write(folder.join("task.toml"), toml).unwrap();
     let dockerfile = "FROM proctor-test:debian\nWORKDIR /app\nRUN chmod 777 /app\n";
     fs_err::write(folder.join("environment/Dockerfile"), dockerfile).unwrap();
@@ -116,7 +116,7 @@ fn final_strategy_and_a_step_that_cannot_be_prepared() {
     let record = rig.record("late");
     assert_eq!(rewards(&record), [0.0, 1.0], "{record:#}");
     assert_eq!(record["status"], "passed", "{record:#}");
-    assert_eq!(rig.printed("late"), "nobody\nroot\n");
+    assert_eq!(rig.printed("late"), "daemon\nroot\n");
     let record = rig.record("blocker");
     assert_eq!(rewards(&record), [1.0], "{record:#}");
     assert_eq!(record["status"], "failed", "{record:#}");

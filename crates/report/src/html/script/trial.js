@@ -74,7 +74,7 @@ function body(number, detail) {
     command, parts.length > 1 ? jump : null, ...parts.flatMap(([, head, content]) => [head, ...content]), ...(detail.left_out || []).map((text) => h("p", { class: "soft" }, text))].filter(Boolean);
 }
 const fileLink = (number, file, label) => h("a", { href: "files/" + encodeURIComponent(data.rows[number][FOLDER]) + "/" + file.split("/").map(encodeURIComponent).join("/"), target: "_blank", rel: "noopener" }, label);
-// What else reached the model.
+// Other parts that reached the model.
 function context(detail) {
   const parts = [];
   if (detail.system) parts.push(h("details", null, h("summary", null, "System prompt"), h("pre", { class: "prompt", tabindex: "0" }, detail.system)));
