@@ -3,7 +3,7 @@
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
 use proctor_harness::config::{Settings, results_dir_of};
-use proctor_record::record;
+use proctor_record::{platform, record};
 use proctor_report::foreign;
 use proctor_sandbox::host::Host;
 
@@ -26,11 +26,18 @@ pub(super) fn runs_dir(host: &Host, settings: &Settings) -> Utf8PathBuf {
 }
 
 /// The project directory: the nearest ancestor with `.proctor` or `.git`, else the working
-/// directory.
+/// directory. A directory in which all users may write, such as `/tmp`, is not a project: another user could
+/// capture the runs of everything below it.
 pub(super) fn project_dir(cwd: &Utf8Path) -> &Utf8Path {
     let marks = [record::PROJECT_DIR, ".git"];
-    let is_project = |folder: &&Utf8Path| marks.iter().any(|mark| folder.join(mark).exists());
+    let is_project = |folder: &&Utf8Path| {
+        marks.iter().any(|mark| folder.join(mark).exists()) && !is_writable_by_all(folder)
+    };
     cwd.ancestors().find(is_project).unwrap_or(cwd)
+}
+
+fn is_writable_by_all(folder: &Utf8Path) -> bool {
+    fs_err::metadata(folder).is_ok_and(|about| platform::mode(&about) & 0o002 != 0)
 }
 
 /// The directories to search for runs: that of the suite, and the default ones.
@@ -159,6 +166,21 @@ pub(super) fn run_in(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn shared_directory_is_not_a_project() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Utf8Path::from_path(dir.path()).unwrap();
+        let cwd = root.join("project/src");
+        fs_err::create_dir_all(&cwd).unwrap();
+        fs_err::create_dir(root.join(record::PROJECT_DIR)).unwrap();
+        assert_eq!(project_dir(&cwd), root);
+        platform::set_mode(root.as_std_path(), 0o1777).unwrap();
+        assert_eq!(project_dir(&cwd), cwd);
+        fs_err::create_dir(root.join("project/.git")).unwrap();
+        assert_eq!(project_dir(&cwd), root.join("project"));
+    }
 
     #[test]
     fn run_is_named_by_whole_parts_of_its_name() {
