@@ -39,7 +39,7 @@ pub use reports::{
 pub use searches::{AblateArgs, BisectArgs, PartArg, TrendArgs};
 pub use setup::{DoctorArgs, InitArgs, SelfArgs, SelfCheckArgs, SelfCommand};
 pub use show::{ShowArgs, ShowPart};
-pub use tasks::{CheckArgs, NewArgs, NewKind, TaskArgs, TaskCommand, TaskSelectionArgs};
+pub use tasks::{CheckArgs, LockArgs, NewArgs, NewKind, TaskArgs, TaskCommand, TaskSelectionArgs};
 pub use usage::{message, parse_from};
 pub use view::{ViewArgs, WatchArgs};
 
@@ -190,8 +190,8 @@ pub struct VerdictArgs {
 /// The arguments of commands that run trials.
 #[derive(Debug, Parser)]
 pub struct RunArgs {
-    /// Test cases (YAML or JSON), directories of test cases or tasks, or one suite [default:
-    /// `proctor.yaml` or `thunderdome.yaml`]
+    /// Test cases (YAML or JSON), directories of test cases or tasks, `git+URL@REF#DIRECTORY`, or one
+    /// suite [default: `proctor.yaml` or `thunderdome.yaml`]
     #[arg(value_name = "PATH")]
     pub paths: Vec<Utf8PathBuf>,
     /// Test case or suite; same as PATH

@@ -10,7 +10,7 @@ use proctor_gateway::GatewayError;
 use proctor_harness::{
     cluster::spec::SpecError,
     model_access::litellm::LiteLlmError,
-    plan::{NoMatch, SameName},
+    plan::{DatasetError, NoMatch, SameName},
     rescore::RescoreError,
     run::{FailedStart, RunError, check::CheckError, clean::CleanError, experiment::NoResult},
     trial::export::ExportError,
@@ -85,6 +85,9 @@ pub enum CliError {
     /// Configuration files are not valid; the message shows all of them.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Config(Vec<ConfigError>),
+    /// The datasets of a suite cannot be used.
+    #[error(transparent)]
+    Dataset(DatasetError),
     /// A directory does not contain test cases.
     #[error("no test cases found in {folder}")]
     NoTestCases {
@@ -460,6 +463,9 @@ impl CliError {
             CliError::NoExperiment { .. } => {
                 "add `experiment: {baseline: NAME}`, or compare two variants with `proctor ab`"
             }
+            CliError::Dataset(DatasetError::Fetch { .. }) => {
+                "check the address, the network and the credentials of git"
+            }
             CliError::NothingToRun => {
                 "pass a test case or suite, or create one with `proctor init`"
             }
@@ -528,6 +534,8 @@ impl CliError {
             }
             CliError::Run(RunError::Store(error)) if error.is_full() => Exit::Infrastructure,
             CliError::Mine(error) if !error.is_usage() => Exit::Infrastructure,
+            CliError::Dataset(DatasetError::Interrupted) => Exit::Interrupted,
+            CliError::Dataset(_) => Exit::Infrastructure,
             _ => Exit::Usage,
         }
     }

@@ -74,6 +74,7 @@ fn main() -> ExitCode {
             TaskCommand::New(args) => commands::new::new(&args),
             TaskCommand::Mine(args) => commands::mine::mine(&args),
             TaskCommand::Refresh(args) => commands::mine::refresh(&args),
+            TaskCommand::Lock(args) => commands::lock::lock(&args),
         },
         Command::Log(args) => match args.command {
             LogCommand::Normalize(args) => commands::log::normalize(&args),

@@ -22,7 +22,7 @@ pub struct Host {
     pub cwd: Utf8PathBuf,
     /// The directory for temporary files.
     pub temp: Utf8PathBuf,
-    /// The directory for cached probes of CLIs.
+    /// The directory for probes of CLIs and for datasets.
     pub cache: Option<Utf8PathBuf>,
     /// Whether Proctor runs as root.
     pub is_root: bool,
@@ -76,6 +76,11 @@ const OF_HELPERS: &[&str] = &[
 ];
 
 impl Host {
+    /// The directory of datasets from git.
+    pub fn datasets(&self) -> Option<Utf8PathBuf> {
+        self.cache.as_ref().map(|cache| cache.join("datasets"))
+    }
+
     /// The environment of a helper program of Proctor, such as git, with its `own` variables,
     /// listed as in `OF_HELPERS`. Agents of the same user can read it, so that it has no other
     /// secrets.

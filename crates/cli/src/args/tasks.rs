@@ -25,6 +25,8 @@ pub enum TaskCommand {
     Mine(MineArgs),
     /// Add tasks from the commits since the last `task mine`
     Refresh(RefreshArgs),
+    /// Write or update the lock file of a suite: commits of datasets, digests of tasks
+    Lock(LockArgs),
 }
 
 /// `proctor task check`.
@@ -49,6 +51,14 @@ pub struct CheckArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// `proctor task lock`.
+#[derive(Debug, Parser)]
+pub struct LockArgs {
+    /// Suite [default: the one in the working directory]
+    #[arg(value_name = "SUITE")]
+    pub suite: Option<Utf8PathBuf>,
 }
 
 /// Selection of tasks by patterns and by number.

@@ -4,7 +4,12 @@ mod variant;
 
 use camino::Utf8PathBuf;
 use proctor_agents::{ADAPTERS, agent::Adapter};
-use proctor_harness::{config::SuiteFile, model_access, plan::NoMatch, task::find};
+use proctor_harness::{
+    config::{GitSource, SuiteFile},
+    model_access,
+    plan::NoMatch,
+    task::find,
+};
 use proctor_record::record;
 use proctor_sandbox::host::Host;
 use serde_json::{Map, Value, json};
@@ -88,10 +93,11 @@ impl BaseSuite {
         task: Option<Value>,
         host: &Host,
     ) -> Result<BaseSuite, CliError> {
-        let given: Vec<&Utf8PathBuf> = run.paths.iter().chain(&run.config).collect();
+        let given = run.paths.iter().chain(&run.config).cloned();
+        let given = super::pinned(given, host, &super::settings(host)?)?;
         let own = match given.as_slice() {
             [] if task.is_none() => super::default_suite(host),
-            [path] => Some((*path).clone()),
+            [path] => Some(path.clone()),
             _ => None,
         };
         let own = own.and_then(|path| Some((SuiteFile::open(&host.cwd.join(&path))?, path)));
@@ -173,11 +179,14 @@ fn has_key(agent: &Value, host: &Host) -> bool {
 }
 
 /// The entries of `tasks`.
-fn tasks(given: &[&Utf8PathBuf], host: &Host) -> Result<Value, CliError> {
+fn tasks(given: &[Utf8PathBuf], host: &Host) -> Result<Value, CliError> {
     if given.is_empty() {
         return Err(CliError::NothingToRun);
     }
-    let entry = |path: &&Utf8PathBuf| {
+    let entry = |path: &Utf8PathBuf| {
+        if let Some(source) = GitSource::parse(path.as_str()) {
+            return Ok(source.entry());
+        }
         let path = host.cwd.join(path);
         if !path.exists() {
             return Err(AbError::NoTasks { path }.into());

@@ -5,12 +5,17 @@ use std::sync::Arc;
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_document::ConfigError;
 use proctor_harness::{
-    config::{LogLevel, Settings},
-    plan::{CaseOptions, ResolvedSuite, TrialPlan, suite_of_folders},
+    config::{GitSource, LogLevel, Settings, SuiteFile},
+    plan::{
+        CaseOptions, DatasetError, ResolvedSuite, TrialPlan, fetch_datasets, pin_source,
+        resolve_suite, suite_of_folders,
+    },
     task::{Task, find},
 };
 use proctor_sandbox::host::Host;
+use tokio_util::sync::CancellationToken;
 
+use super::run::until_done;
 use crate::{args::ProgressStyle, error::CliError, personality::Personality, ui};
 
 /// Loads the given test cases. The error lists the faults of all of them.
@@ -63,9 +68,36 @@ pub(super) fn files(path: &Utf8Path, host: &Host) -> Result<Vec<Utf8PathBuf>, Cl
     Ok(found.into_iter().map(shown).collect())
 }
 
-/// Whether a path has tasks that need no suite: task directories, or instances of SWE-bench.
-pub(super) fn is_dataset(path: &Utf8Path) -> bool {
-    find::is_dataset(path) || find::is_instances(path)
+/// Whether an argument has tasks that need no suite: task directories, or instances of SWE-bench.
+pub(super) fn is_dataset(path: &Utf8Path, host: &Host) -> bool {
+    let full = host.cwd.join(path);
+    is_git(path) || find::is_dataset(&full) || find::is_instances(&full)
+}
+
+fn is_git(path: &Utf8Path) -> bool {
+    GitSource::parse(path.as_str()).is_some()
+}
+
+/// The arguments, with datasets from git fetched and pinned to their commits.
+pub(super) fn pinned(
+    paths: impl IntoIterator<Item = Utf8PathBuf>,
+    host: &Host,
+    settings: &Settings,
+) -> Result<Vec<Utf8PathBuf>, CliError> {
+    let pin = |path: Utf8PathBuf| match GitSource::parse(path.as_str()) {
+        Some(source) => finished(pin_source(&source, host, settings), host),
+        None => Ok(path),
+    };
+    paths.into_iter().map(pin).collect()
+}
+
+/// The place of a dataset that is named on the command line.
+pub(super) fn dataset_path(path: &Utf8Path, host: &Host) -> Utf8PathBuf {
+    if is_git(path) {
+        path.to_owned()
+    } else {
+        host.cwd.join(path)
+    }
 }
 
 /// Loads the task directories in a directory or the instances of a file, with the errors of those
@@ -77,7 +109,7 @@ pub(super) fn load_folders(
 ) -> Result<(Vec<Arc<Task>>, Vec<ConfigError>), CliError> {
     // The agent does not matter.
     let kinds = ["null".to_owned()];
-    let suite = suite_of_folders(&[host.cwd.join(path)], &kinds, &host.env, settings);
+    let suite = suite_of_folders(&[dataset_path(path, host)], &kinds, &host.env, settings);
     let suite = suite.map_err(CliError::Config)?;
     let refused = suite.refused.into_iter().map(|it| it.error);
     Ok((suite.tasks, refused.collect()))
@@ -96,10 +128,43 @@ pub(super) fn show_refused(errors: &[ConfigError]) {
     }
 }
 
+/// Resolves a suite. Its datasets from git are fetched first.
+pub(super) fn resolve(
+    file: SuiteFile,
+    host: &Host,
+    settings: &Settings,
+) -> Result<ResolvedSuite, CliError> {
+    finished(fetch_datasets(&file, host, settings), host)?;
+    resolve_suite(file, &host.env, settings).map_err(CliError::Config)
+}
+
+/// Waits for work with datasets. A signal ends it at once.
+pub(super) fn finished<T>(
+    work: impl Future<Output = Result<T, DatasetError>>,
+    host: &Host,
+) -> Result<T, CliError> {
+    let progress = ui::Progress::new(ProgressStyle::Quiet, host);
+    let cancel = CancellationToken::new();
+    let work = async {
+        tokio::select! {
+            done = work => done,
+            () = cancel.cancelled() => Err(DatasetError::Interrupted),
+        }
+    };
+    let done = async {
+        work.await.map_err(|error| match error {
+            DatasetError::Config(errors) => CliError::Config(errors),
+            other => CliError::Dataset(other),
+        })
+    };
+    until_done(done, &progress, &cancel)
+}
+
 pub(super) fn settings(host: &Host) -> Result<Settings, CliError> {
     let settings = Settings::load(host.home.as_deref(), &host.cwd, &host.env);
     let mut settings = settings.map_err(|error| CliError::Config(vec![error]))?;
     settings.relative_to = Personality::current().relative_to;
+    settings.datasets = host.datasets();
     Ok(settings)
 }
 

@@ -6,9 +6,9 @@ use camino::Utf8Path;
 use proctor_agents::ADAPTERS;
 use proctor_document::Node;
 use proctor_harness::{
-    config::{AgentType, SuiteAgent},
+    config::{AgentType, SuiteAgent, SuiteFile},
     evaluate::EVALUATORS,
-    plan::{ResolvedSuite, load_suite},
+    plan::ResolvedSuite,
     task::Task,
 };
 use proctor_record::record::list::{self, RunListing};
@@ -63,9 +63,10 @@ fn suite(args: &ListArgs, host: &Host) -> Result<Option<ResolvedSuite>, CliError
     let is_named = args.config.is_some() || Personality::current().listing == Listing::Suite;
     let path = args.config.clone().or_else(|| super::default_suite(host));
     let Some(path) = path else { return Ok(None) };
-    match load_suite(&path, &host.env, &settings) {
+    let file = SuiteFile::read(&path).map_err(|error| CliError::Config(vec![error]));
+    match file.and_then(|file| super::resolve(file, host, &settings)) {
         Ok(suite) => Ok(Some(suite)),
-        Err(errors) if is_named => Err(CliError::Config(errors)),
+        Err(error) if is_named => Err(error),
         Err(_) => {
             ui::note(&format!(
                 "note: {path} is not valid: `proctor validate` shows the errors"

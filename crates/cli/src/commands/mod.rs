@@ -20,6 +20,7 @@ mod inputs;
 pub mod install_agents;
 mod interrupt;
 pub mod list;
+pub mod lock;
 pub mod log;
 pub mod mine;
 mod models;
@@ -45,8 +46,8 @@ pub mod view;
 pub mod watch;
 
 use self::inputs::{
-    default_suite, files, is_dataset, load, load_folders, notes, settings, show_refused,
-    wanted_progress,
+    default_suite, files, is_dataset, load, load_folders, notes, pinned, resolve, settings,
+    show_refused, wanted_progress,
 };
 use self::runs::{
     all_runs, find_run, named_runs, one_run, places, project_dir, results_places, run_in, runs_dir,

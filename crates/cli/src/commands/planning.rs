@@ -13,7 +13,7 @@ use proctor_harness::{
     },
     plan::{
         CaseOptions, Filter, Input, NoMatch, ResolvedSuite, RunPlan, Selection, TrialPlan,
-        resolve_suite, suite_of_folders,
+        suite_of_folders,
     },
 };
 use proctor_record::usage::Usd;
@@ -82,7 +82,7 @@ pub fn suite(
     args: &RunArgs,
     (host, settings): (&Host, &Settings),
 ) -> Result<PlannedRun, CliError> {
-    let suite = resolve_suite(file, &host.env, settings).map_err(CliError::Config)?;
+    let suite = super::resolve(file, host, settings)?;
     plan_suite(suite, agents, args, (host, settings))
 }
 
@@ -95,7 +95,7 @@ pub fn experiment(
     host: &Host,
     settings: &Settings,
 ) -> Result<PlannedRun, CliError> {
-    let mut suite = resolve_suite(file, &host.env, settings).map_err(CliError::Config)?;
+    let mut suite = super::resolve(file, host, settings)?;
     let Some(experiment) = &mut suite.experiment else {
         let suite = suite.source.path().to_owned();
         return Err(CliError::NoExperiment { suite });
@@ -127,7 +127,7 @@ pub fn rounds(
     (host, settings): (&Host, &Settings),
     trials: impl Fn(usize) -> u32,
 ) -> Result<PlannedRun, CliError> {
-    let mut suite = resolve_suite(file, &host.env, settings).map_err(CliError::Config)?;
+    let mut suite = super::resolve(file, host, settings)?;
     suite.trials = trials(suite.tasks.len());
     plan_suite(suite, &[], args, (host, settings))
 }
@@ -139,7 +139,10 @@ pub fn folders(
     host: &Host,
     settings: &Settings,
 ) -> Result<PlannedRun, CliError> {
-    let paths: Vec<Utf8PathBuf> = paths.iter().map(|path| host.cwd.join(path)).collect();
+    let paths = paths
+        .iter()
+        .map(|path| super::inputs::dataset_path(path, host));
+    let paths: Vec<Utf8PathBuf> = paths.collect();
     let suite = suite_of_folders(&paths, &args.options.agent, &host.env, settings);
     let mut suite = suite.map_err(CliError::Config)?;
     // Scripts of a folder are not the user's own.

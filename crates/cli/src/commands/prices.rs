@@ -3,10 +3,7 @@
 use std::fmt::Write as _;
 
 use proctor_gateway::{Price, Prices};
-use proctor_harness::{
-    config::{self, Settings, SuiteFile, read_prices},
-    plan::resolve_suite,
-};
+use proctor_harness::config::{self, Settings, SuiteFile, read_prices};
 use proctor_sandbox::host::Host;
 use serde::Serialize;
 
@@ -83,7 +80,7 @@ fn layers(args: &PricesArgs, host: &Host, settings: &Settings) -> Result<Vec<Lay
     add(".youbencharc".to_owned(), settings.prices.clone());
     if let Some(file) = &args.config {
         let gateway = if let Some(suite) = SuiteFile::open(file) {
-            let suite = resolve_suite(suite, &host.env, settings).map_err(CliError::Config)?;
+            let suite = super::resolve(suite, host, settings)?;
             suite.execution.gateway
         } else {
             let case = config::load(file, &host.env, settings);

@@ -35,7 +35,8 @@ pub fn run(command: &GatedRunArgs) -> Result<Exit, CliError> {
     }
     let host = host::host()?;
     let settings = super::settings(&host)?;
-    let mut paths: Vec<Utf8PathBuf> = args.paths.iter().chain(&args.config).cloned().collect();
+    let paths = args.paths.iter().chain(&args.config).cloned();
+    let mut paths = super::pinned(paths, &host, &settings)?;
     if paths.is_empty() {
         paths.push(super::default_suite(&host).ok_or(CliError::NothingToRun)?);
     }
@@ -47,7 +48,7 @@ pub fn run(command: &GatedRunArgs) -> Result<Exit, CliError> {
     let suite = paths
         .iter()
         .find_map(|path| Some((path, SuiteFile::open(path)?)));
-    let is_dataset = |path: &&Utf8PathBuf| super::is_dataset(&host.cwd.join(path));
+    let is_dataset = |path: &&Utf8PathBuf| super::is_dataset(path, &host);
     let planned = match suite {
         Some((_, file)) if paths.len() == 1 => {
             planning::suite(file, &args.options.agent, args, (&host, &settings))?

@@ -6,7 +6,6 @@ use camino::{Utf8Path, Utf8PathBuf};
 use proctor_document::ConfigError;
 use proctor_harness::{
     config::{Execution, Settings, SuiteFile},
-    plan::resolve_suite,
     run::check::{self, TaskCheck},
     task::{Task, case},
 };
@@ -28,8 +27,8 @@ pub fn check(args: &CheckArgs) -> Result<Exit, CliError> {
     let cancel = CancellationToken::new();
     let mut checks = Vec::new();
     let mut refused = Vec::new();
-    for path in &args.paths {
-        let mut found = tasks(path, &host, &settings)?;
+    for path in super::pinned(args.paths.iter().cloned(), &host, &settings)? {
+        let mut found = tasks(&path, &host, &settings)?;
         choose(&mut found.execution, args);
         let wanted = found.execution;
         refused.append(&mut found.refused);
@@ -99,16 +98,15 @@ struct FoundTasks {
 
 /// The tasks that a path names: of a suite, of task folders, or of test cases.
 fn tasks(path: &Utf8Path, host: &Host, settings: &Settings) -> Result<FoundTasks, CliError> {
-    let full = host.cwd.join(path);
     if let Some(file) = SuiteFile::open(path) {
-        let suite = resolve_suite(file, &host.env, settings).map_err(CliError::Config)?;
+        let suite = super::resolve(file, host, settings)?;
         return Ok(FoundTasks {
             tasks: suite.tasks,
             refused: suite.refused.into_iter().map(|it| it.error).collect(),
             execution: suite.execution,
         });
     }
-    if super::is_dataset(&full) {
+    if super::is_dataset(path, host) {
         let (tasks, refused) = super::load_folders(path, host, settings)?;
         return Ok(FoundTasks {
             tasks,

@@ -7,7 +7,7 @@ use proctor_agents::agent::PromptSource;
 use proctor_document::ConfigError;
 use proctor_harness::{
     config::{Execution, GatewayOverrides, Settings, SuiteFile},
-    plan::{CaseOptions, RunPlan, TrialPlan, resolve_suite},
+    plan::{CaseOptions, RunPlan, TrialPlan},
     run::{Preflight, RunError},
     task::Task,
 };
@@ -24,8 +24,8 @@ use crate::{
 pub fn validate(args: &ValidateArgs) -> Result<Exit, CliError> {
     let host = host::host()?;
     let settings = super::settings(&host)?;
-    let mut paths: Vec<Utf8PathBuf> = args.cases.paths.clone();
-    paths.extend(args.cases.config.iter().cloned());
+    let paths = args.cases.paths.iter().chain(&args.cases.config).cloned();
+    let mut paths: Vec<Utf8PathBuf> = super::pinned(paths, &host, &settings)?;
     if paths.is_empty() {
         paths.push(super::default_suite(&host).ok_or(CliError::NothingToRun)?);
     }
@@ -48,7 +48,7 @@ pub fn validate(args: &ValidateArgs) -> Result<Exit, CliError> {
     }
     let (folders, cases): (Vec<_>, Vec<_>) = cases
         .into_iter()
-        .partition(|path| super::is_dataset(&host.cwd.join(path)));
+        .partition(|path| super::is_dataset(path, &host));
     for path in folders {
         let (tasks, refused) = super::load_folders(path, &host, &settings)?;
         for task in tasks {
@@ -109,7 +109,7 @@ fn validate_suite(
     host: &Host,
     settings: &Settings,
 ) -> Result<bool, CliError> {
-    let mut suite = resolve_suite(file, &host.env, settings).map_err(CliError::Config)?;
+    let mut suite = super::resolve(file, host, settings)?;
     GatewayOverrides::default().apply(&mut suite.execution.gateway, settings);
     let unset = suite.take_unset();
     suite.notes.extend(unset);

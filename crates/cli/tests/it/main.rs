@@ -19,6 +19,7 @@ mod attacks;
 mod change;
 mod clusters;
 mod config;
+mod datasets;
 mod definitions;
 mod endurance;
 mod eval;

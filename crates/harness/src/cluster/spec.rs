@@ -291,7 +291,8 @@ impl TrialSpec {
     fn load(&self, host: &Host) -> Result<Loaded, SpecError> {
         let one = |error| SpecError::Config(vec![error]);
         let cwd = Utf8Path::new(&self.cwd);
-        let settings = Settings::load(host.home.as_deref(), cwd, &host.env).map_err(one)?;
+        let mut settings = Settings::load(host.home.as_deref(), cwd, &host.env).map_err(one)?;
+        settings.datasets = host.datasets();
         let kept = std::fs::read_to_string(&self.suite.kept);
         let kept = kept.map_err(|error| SpecError::Missing {
             path: self.suite.kept.clone().into(),

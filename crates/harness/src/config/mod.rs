@@ -10,6 +10,7 @@ mod executor;
 mod experiment;
 mod gate;
 mod gateway;
+mod git_source;
 mod hooks;
 mod interpolate;
 mod keep_workspace;
@@ -45,6 +46,7 @@ pub use executor::{Executor, SlurmSettings};
 pub use experiment::{ExperimentSettings, StopRule};
 pub use gate::GateSettings;
 pub use gateway::{GatewayOverrides, Gateways, load_gateways, parse_faults, read_prices};
+pub use git_source::GitSource;
 pub use hooks::{DatabaseHook, DatabaseKind, Hook, Hooks, ScriptHook, WebhookHook};
 pub use interpolate::Unset;
 pub(crate) use interpolate::Variables;
@@ -64,7 +66,9 @@ pub use settings::{LogLevel, Settings};
 pub use source::Source;
 pub use suite::{SuiteAgent, SuiteConfig, SuiteFile, is_suite, results_dir_of};
 pub(crate) use suite::{check_unique, config_of_folders};
-pub(crate) use task_entry::{GreenWeights, RepoEntry, SwebenchEntry, TaskEntry, Weights};
+pub(crate) use task_entry::{
+    FolderEntry, GreenWeights, RepoEntry, SwebenchEntry, TaskEntry, Weights,
+};
 pub use testcase::{OutputLimits, ResolvedCase, TestCase, load};
 pub use thunderdome::add_env_file;
 pub use treatment::{

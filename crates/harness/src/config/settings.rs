@@ -53,6 +53,8 @@ pub struct Settings {
     pub prices: Vec<Price>,
     /// Where relative paths of directories and hooks begin. The name of the program decides it.
     pub relative_to: RelativeTo,
+    /// The directory of datasets from git, in the user's cache. The machine decides it.
+    pub datasets: Option<Utf8PathBuf>,
 }
 
 /// How much is shown of a run's progress.
@@ -84,6 +86,7 @@ impl std::fmt::Debug for Settings {
             .field("keep_workspace", &self.keep_workspace)
             .field("prices", &self.prices)
             .field("relative_to", &self.relative_to)
+            .field("datasets", &self.datasets)
             .finish()
     }
 }
@@ -221,6 +224,7 @@ fn read(
         keep_workspace: written.keep_workspace,
         prices,
         relative_to: RelativeTo::default(),
+        datasets: None,
     })
 }
 

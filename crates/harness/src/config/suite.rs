@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use camino::{Utf8Path, Utf8PathBuf};
-use proctor_document::{ConfigError, Fault, Node, Span, keys_of};
+use proctor_document::{ConfigError, Fault, Node, Span, Value, keys_of};
 use proctor_record::fs::{is_safe_name, named};
 use proctor_sandbox::SandboxKind;
 use schemars::JsonSchema;
@@ -17,6 +17,7 @@ use super::{
     executor::{self, Executor},
     experiment::ExperimentSettings,
     gate::{GateAsWritten, GateSettings, RuleAsWritten},
+    git_source::GitSource,
     interpolate::{Unset, UnsetByAgent, Variables},
     keep_workspace::KeepWorkspace,
     remarks::Remarks,
@@ -167,6 +168,7 @@ pub struct SuiteConfig {
 }
 
 /// A suite file that is parsed once for all purposes: its kind, its environment and its content.
+#[derive(Clone)]
 pub struct SuiteFile {
     source: Source,
     root: Node,
@@ -200,6 +202,17 @@ impl SuiteFile {
     ) -> Result<SuiteFile, ConfigError> {
         let text = serde_json::Value::Object(document);
         SuiteFile::parse(path, format!("{text:#}\n"))
+    }
+
+    /// The path of the file.
+    pub fn path(&self) -> &Utf8Path {
+        self.source.path()
+    }
+
+    /// Whether an entry of `tasks` names a git repository of task directories.
+    pub(crate) fn has_git_datasets(&self) -> bool {
+        let tasks = self.root.get("tasks").map(|tasks| &tasks.value);
+        matches!(tasks, Some(Value::List(items)) if items.iter().any(|it| it.get("git").is_some()))
     }
 
     /// The content, with variables as written.
@@ -251,13 +264,15 @@ pub(crate) fn config_of_folders(
     if kinds.is_empty() {
         agents.push(json!({"type": agent::AUTO}));
     }
-    let folders = folders.iter().map(|folder| named::absolute(folder));
-    let tasks: Vec<_> = folders
-        .map(|path| {
-            let key = if path.is_file() { "swebench" } else { "folder" };
-            json!({key: literal(path.as_str())})
-        })
-        .collect();
+    let entry = |path: &Utf8PathBuf| {
+        if let Some(source) = GitSource::parse(path.as_str()) {
+            return source.entry();
+        }
+        let path = named::absolute(path);
+        let key = if path.is_file() { "swebench" } else { "folder" };
+        json!({key: literal(path.as_str())})
+    };
+    let tasks: Vec<_> = folders.iter().map(entry).collect();
     let document = [
         ("agents".to_owned(), json!(agents)),
         ("tasks".to_owned(), json!(tasks)),

@@ -63,11 +63,19 @@ pub(crate) struct TestcaseEntry {
 }
 
 /// Task directories: in Harbor's format, or of Terminal-Bench 1.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FolderEntry {
-    /// A task directory, a directory of task directories, or a pattern such as `tasks/*`.
+    /// A task directory, a directory of task directories, or a pattern such as `tasks/*`. Relative
+    /// to the suite, or to the repository of `git`.
     pub(crate) folder: String,
+    /// The git repository of the tasks: a URL, or a directory relative to the suite. `proctor task
+    /// lock` pins its commit.
+    pub(crate) git: Option<String>,
+    /// The branch, tag or commit of `git`. Default: its default branch. Without a lock file, a full
+    /// commit id.
+    #[serde(rename = "ref")]
+    pub(crate) revision: Option<String>,
     /// The category of the tasks. Default: the category in their metadata.
     pub(crate) category: Option<String>,
     /// Patterns of names of tasks. Default: all.

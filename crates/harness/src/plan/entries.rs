@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_document::{ConfigError, Fault, Node};
 
-use super::selection::Selection;
+use super::{datasets::FetchedDatasets, selection::Selection};
 use crate::{
     config::{Settings, TaskEntry},
     task::{
@@ -27,12 +27,12 @@ pub(super) enum FoundTask {
 /// Finds the tasks of all entries, in the order of the file; those of a folder are sorted.
 pub(super) fn find_tasks(
     entries: Vec<(Node, TaskEntry)>,
-    surroundings: &Surroundings<'_>,
+    (surroundings, datasets): (&Surroundings<'_>, FetchedDatasets<'_>),
     faults: &mut Vec<Fault>,
 ) -> Vec<FoundTask> {
     let mut tasks = Vec::new();
     for (node, entry) in entries {
-        match find_entry(&node, entry, surroundings) {
+        match find_entry(&node, entry, surroundings, datasets) {
             Ok(more) => tasks.extend(more),
             Err(more) => faults.extend(more),
         }
@@ -62,6 +62,7 @@ fn find_entry(
     node: &Node,
     entry: TaskEntry,
     surroundings: &Surroundings<'_>,
+    datasets: FetchedDatasets<'_>,
 ) -> Result<Vec<FoundTask>, Vec<Fault>> {
     match entry {
         TaskEntry::Repo(entry) => {
@@ -70,7 +71,8 @@ fn find_entry(
             Ok(vec![FoundTask::Repo(Box::new(task), id)])
         }
         TaskEntry::Folder(entry) => {
-            let folder = surroundings.folder.join(&entry.folder);
+            let folder = datasets.path(node, &entry, surroundings.folder);
+            let folder = folder.map_err(|fault| vec![fault])?;
             let found = find::task_folders(&folder);
             if found.is_empty() {
                 let message = format!("no tasks found in {}", entry.folder);

@@ -2,6 +2,8 @@
 
 mod bisection;
 mod cases;
+mod dataset_lock;
+mod datasets;
 mod definition;
 mod entries;
 mod experiment;
@@ -21,6 +23,8 @@ pub use proctor_report::experiment::ExperimentPlan;
 pub use self::{
     bisection::BisectionPlan,
     cases::CaseOptions,
+    dataset_lock::DatasetLock,
+    datasets::{DatasetError, fetch_datasets, lock_suite, pin_source},
     definition::TrialDefinitions,
     entries::RefusedTask,
     filter::{Filter, NoMatch},

@@ -5,7 +5,11 @@ use std::{collections::BTreeMap, sync::Arc};
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_document::{ConfigError, Fault, Span};
 
-use super::entries::{LoadedTasks, RefusedTask, find_tasks, load_tasks};
+use super::{
+    dataset_lock::DatasetLock,
+    datasets::FetchedDatasets,
+    entries::{LoadedTasks, RefusedTask, find_tasks, load_tasks},
+};
 use crate::{
     config::{
         Execution, ExperimentSettings, GateSettings, Remarks, Settings, Source, SuiteAgent,
@@ -146,9 +150,20 @@ pub fn suite_of_folders(
     resolve(config.map_err(|error| vec![error])?, settings)
 }
 
-fn resolve(
+fn resolve(config: SuiteConfig, settings: &Settings) -> Result<ResolvedSuite, Vec<ConfigError>> {
+    let lock = DatasetLock::beside(config.source.path()).map_err(|error| vec![error])?;
+    let suite = resolve_unlocked(config, settings, lock.as_ref())?;
+    match lock.map_or(Ok(()), |lock| lock.check(&suite.tasks)) {
+        Ok(()) => Ok(suite),
+        Err(error) => Err(vec![error]),
+    }
+}
+
+/// Resolves a suite with the commits of a lock, whatever its tasks.
+pub(super) fn resolve_unlocked(
     mut config: SuiteConfig,
     settings: &Settings,
+    lock: Option<&DatasetLock>,
 ) -> Result<ResolvedSuite, Vec<ConfigError>> {
     let source = config.source;
     let surroundings = Surroundings {
@@ -157,7 +172,11 @@ fn resolve(
         is_thunderdome: config.is_thunderdome,
         judge_model: config.judge_model.as_deref(),
     };
-    let found = find_tasks(config.tasks, &surroundings, &mut config.faults);
+    let datasets = FetchedDatasets {
+        lock,
+        cache: settings.datasets.as_deref(),
+    };
+    let found = find_tasks(config.tasks, (&surroundings, datasets), &mut config.faults);
     if !config.faults.is_empty() {
         return Err(vec![source.error(config.faults)]);
     }

@@ -8,6 +8,7 @@ mod checkout;
 mod commit;
 mod commits;
 pub(crate) mod compose;
+mod dataset;
 mod dockerfile;
 mod environment;
 mod head;
@@ -32,6 +33,7 @@ pub use self::workspace::{Change, FileChange, Origin, Workspace, WorkspaceError}
 pub use self::{
     base::{Base, Bases},
     checkout::Checkout,
+    dataset::GitDataset,
     environment::{Environment, Healthcheck, Image, Install},
     judged::{ChangedFile, TreeEntry},
     recipe::Recipe,
