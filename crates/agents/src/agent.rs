@@ -13,6 +13,7 @@ use proctor_record::{
     secrets::Secrets,
     session::Session,
 };
+use serde_json::{Map, Value};
 
 pub use prompt::read_prompt_file;
 pub use prompt::{
@@ -76,10 +77,9 @@ pub trait Adapter: Sync {
         None
     }
 
-    /// The arguments that give it the MCP servers of a file in addition to its own; `None` if it
-    /// cannot take any. The file has the servers by name under `mcpServers`.
-    fn mcp_args(&self, _file: &Utf8Path) -> Option<Vec<String>> {
-        None
+    /// The types of MCP servers that a launch gives it in addition to its own.
+    fn mcp_types(&self) -> &'static [&'static str] {
+        &[]
     }
 
     /// The folder of a user's own skills, below HOME; `None` if it is not known to have one.
@@ -104,7 +104,7 @@ pub trait Agent: Send + Sync {
     }
 
     /// The configured sampling parameters, for the log.
-    fn parameters(&self) -> BTreeMap<String, serde_json::Value> {
+    fn parameters(&self) -> BTreeMap<String, Value> {
         BTreeMap::new()
     }
 
@@ -266,6 +266,9 @@ pub struct LaunchContext<'a> {
     pub endpoint: Option<&'a Endpoint>,
     /// The path of the agent's [script](Agent::script), inside its environment.
     pub script: Option<&'a Utf8Path>,
+    /// MCP servers of the task by name, as under `mcpServers` of Claude Code; each has one of the
+    /// adapter's [types](Adapter::mcp_types).
+    pub mcp_servers: &'a Map<String, Value>,
 }
 
 /// The reference solution for the oracle.

@@ -11,7 +11,8 @@ use proctor_record::record::cli::{Cli, Registry};
 use self::session::AiderReader;
 use super::{
     cli::{
-        Arg, CliAdapter, CliAgent, CliContestant, CommandPrompts, ModelName, Prompt, Start, cli,
+        Arg, CliAdapter, CliAgent, CliContestant, CommandPrompts, ModelName, Prompt, Start,
+        TaskTools, cli,
     },
     litellm,
     reader::CliSession,
@@ -45,6 +46,7 @@ pub(super) static AIDER: CliAdapter = CliAdapter(&CliAgent {
     },
     login: litellm::LOGIN,
     skills: None,
+    task_tools: TaskTools::NONE,
     settings: &[
         Setting::new(
             "model",

@@ -37,6 +37,8 @@ pub struct CliAgent {
     pub(super) login: Login,
     /// The folder in the workspace where it looks for skills.
     pub(super) skills: Option<&'static str>,
+    /// The tools of a task that it takes.
+    pub(super) task_tools: TaskTools,
     pub(super) settings: &'static [Setting],
     /// Alternatives to options of other agents.
     pub(super) instead: &'static [(&'static str, &'static str)],
@@ -45,6 +47,21 @@ pub struct CliAgent {
     pub(super) model_variable: Option<&'static str>,
     pub(super) start: Start,
     pub(super) session: fn(CliNames) -> Box<dyn Session>,
+}
+
+/// The tools of a task that a CLI takes.
+pub(super) struct TaskTools {
+    /// The types of MCP servers that `setup` gives it.
+    pub(super) mcp_types: &'static [&'static str],
+    /// The folder of a user's own skills, below HOME.
+    pub(super) skills: Option<&'static str>,
+}
+
+impl TaskTools {
+    pub(super) const NONE: TaskTools = TaskTools {
+        mcp_types: &[],
+        skills: None,
+    };
 }
 
 /// The variables with a key, any of which is enough.
@@ -215,6 +232,14 @@ impl Adapter for CliAdapter {
 
     fn skills_folder(&self) -> Option<&'static str> {
         self.0.skills
+    }
+
+    fn mcp_types(&self) -> &'static [&'static str] {
+        self.0.task_tools.mcp_types
+    }
+
+    fn home_skills_folder(&self) -> Option<&'static str> {
+        self.0.task_tools.skills
     }
 
     fn recorded_session(&self) -> Option<Box<dyn Session>> {

@@ -4,14 +4,16 @@ mod session;
 #[cfg(test)]
 mod tests;
 
+use std::fmt::Write;
+
 use proctor_record::record::cli::Cli;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use self::session::CodexReader;
 use super::{
     cli::{
         Arg, CliAdapter, CliAgent, CliContestant, CommandPrompts, Login, ModelName, Prompt, Start,
-        cli,
+        TaskTools, cli,
     },
     reader::CliSession,
     setting::{Setting, SettingKind},
@@ -42,6 +44,10 @@ pub(super) static CODEX: CliAdapter = CliAdapter(&CliAgent {
         otherwise: Authentication::Unknown,
     },
     skills: Some(".agents/skills"),
+    task_tools: TaskTools {
+        mcp_types: &["stdio", "http"],
+        skills: Some(".codex/skills"),
+    },
     settings: &[
         Setting::new("model", SettingKind::Text, "The model, such as `gpt-5.5`.").flag("--model"),
         Setting::new(
@@ -133,10 +139,34 @@ fn setup(
             quoted(&base_url)
         ));
     }
+    let servers = context.mcp_servers.iter();
+    toml.extend(servers.map(|(name, server)| mcp_table(name, server)));
     let text = toml.join("\n") + "\n";
     let file = context.home.join(".codex/config.toml");
     launch.files.push((file, text.into_bytes()));
     Ok(())
+}
+
+/// The table of an MCP server. A required one that does not start ends the run with an error.
+fn mcp_table(name: &str, server: &Value) -> String {
+    let mut table = format!("[mcp_servers.{}]\nrequired = true", quoted(name));
+    for key in ["command", "url"] {
+        if let Some(text) = server.get(key).and_then(Value::as_str) {
+            let _ = write!(table, "\n{key} = {}", quoted(text));
+        }
+    }
+    if let Some(args) = server.get("args").and_then(Value::as_array) {
+        let args = args.iter().filter_map(Value::as_str).map(quoted);
+        let _ = write!(table, "\nargs = [{}]", args.collect::<Vec<_>>().join(", "));
+    }
+    if let Some(headers) = server.get("headers").and_then(Value::as_object) {
+        let text = |(name, value): (&String, &Value)| {
+            Some(format!("{} = {}", quoted(name), quoted(value.as_str()?)))
+        };
+        let headers: Vec<String> = headers.iter().filter_map(text).collect();
+        let _ = write!(table, "\nhttp_headers = {{ {} }}", headers.join(", "));
+    }
+    table
 }
 
 /// A TOML string. TOML has the escapes of JSON, and one more.

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{
     cli::{
         Arg, CliAdapter, CliAgent, CliContestant, CommandPrompts, Login, ModelName, Prompt, Start,
-        cli,
+        TaskTools, cli,
     },
     fault::ApiFault,
     mcp,
@@ -63,6 +63,10 @@ pub(super) static COPILOT: CliAdapter = CliAdapter(&CliAgent {
         otherwise: Authentication::Unknown,
     },
     skills: Some(".github/skills"),
+    task_tools: TaskTools {
+        mcp_types: &["stdio", "http", "sse"],
+        skills: Some(".copilot/skills"),
+    },
     settings: &[
         Setting::new("model", SettingKind::Text, "The model.").flag("--model"),
         Setting::new(
@@ -154,6 +158,11 @@ fn setup(
                 .join(format!(".copilot/agents/{name}.agent.md"));
             launch.files.push((file, markdown.as_bytes().to_vec()));
         }
+    }
+    if let Some((path, file)) = mcp::task_file(context) {
+        let args = ["--additional-mcp-config".to_owned(), format!("@{path}")];
+        launch.argv.extend(args);
+        launch.files.push((path, file));
     }
     let Some(endpoint) = context.endpoint else {
         return Ok(());

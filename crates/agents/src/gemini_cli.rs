@@ -12,7 +12,7 @@ pub(super) use self::session::fault;
 use super::{
     cli::{
         Arg, CliAdapter, CliAgent, CliContestant, CommandPrompts, Login, ModelName, Prompt, Start,
-        cli, key_in,
+        TaskTools, cli, key_in,
     },
     reader::CliSession,
     setting::{Setting, SettingKind},
@@ -39,6 +39,10 @@ pub(super) static GEMINI: CliAdapter = CliAdapter(&CliAgent {
         otherwise: Authentication::Unknown,
     },
     skills: Some(".gemini/skills"),
+    task_tools: TaskTools {
+        mcp_types: &["stdio", "http", "sse"],
+        skills: Some(".gemini/skills"),
+    },
     settings: &[
         Setting::new(
             "model",
@@ -112,6 +116,9 @@ fn setup(
     settings["security"] = json!({ "auth": { "selectedType": auth } });
     if let Some(turns) = agent.values.get("max_turns") {
         settings["model"] = json!({ "maxSessionTurns": turns });
+    }
+    if !context.mcp_servers.is_empty() {
+        settings["mcpServers"] = json!(context.mcp_servers);
     }
     let settings = settings.to_string().into_bytes();
     launch.files.push((folder.join("settings.json"), settings));

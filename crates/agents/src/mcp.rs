@@ -1,11 +1,15 @@
-//! MCP servers that a test case gives to an agent: the names in the file of `mcp_config`.
+//! MCP servers that a test case gives to an agent: the names in the file of `mcp_config`. Those of
+//! a task, as a file.
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use proctor_document::Fault;
 use proctor_record::session::{McpServer, SessionEvent, SessionHost};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::agent::AgentSection;
+use crate::agent::{AgentSection, LaunchContext};
+
+/// The file with the MCP servers of the task, in the trial's scratch directory.
+const TASK_FILE: &str = "task-mcp.json";
 
 /// The servers that the agent cannot do without: those of the file, unless `require_mcp` is false.
 pub(super) fn required(
@@ -35,6 +39,15 @@ pub(super) fn required(
     } else {
         names
     })
+}
+
+/// The file with the MCP servers of the task, in the format that most CLIs share.
+pub(super) fn task_file(context: &LaunchContext<'_>) -> Option<(Utf8PathBuf, Vec<u8>)> {
+    if context.mcp_servers.is_empty() {
+        return None;
+    }
+    let text = json!({ "mcpServers": context.mcp_servers }).to_string();
+    Some((context.scratch.join(TASK_FILE), text.into_bytes()))
 }
 
 /// The servers in a file of `mcp_config`; none if the file is not valid.
@@ -82,4 +95,81 @@ pub(super) fn report_failed<'a>(names: impl Iterator<Item = &'a str>, host: &mut
     });
     let servers: Vec<McpServer> = servers.collect();
     host.event(SessionEvent::McpServers(&servers));
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Map;
+
+    use super::*;
+    use crate::{
+        agent::{Adapter, Launch},
+        registry,
+        replay::{Start, endpoint},
+    };
+
+    fn servers() -> Map<String, Value> {
+        let servers = json!({
+            "near \"x\"": {"type": "stdio", "command": "sh", "args": ["-c", "a \"b\""]},
+            "web": {"type": "http", "url": "http://web/mcp", "headers": {"X-A": "b c"}},
+        });
+        servers.as_object().unwrap().clone()
+    }
+
+    fn launch(adapter: &dyn Adapter) -> Launch {
+        let start = Start {
+            help: "--mcp-config --strict-mcp-config --additional-mcp-config --output-format --input-format --verbose --model",
+            endpoint: Some(endpoint()),
+            mcp_servers: servers(),
+            ..Start::default()
+        };
+        let config = json!({"prompt": "x", "model": "claude-sonnet-4-5"});
+        start.launch(adapter, config).unwrap()
+    }
+
+    fn file(launch: &Launch, end: &str) -> String {
+        let found = launch
+            .files
+            .iter()
+            .find(|(path, _)| path.as_str().ends_with(end));
+        let (_, bytes) = found.unwrap_or_else(|| panic!("no {end}"));
+        String::from_utf8(bytes.clone()).unwrap()
+    }
+
+    #[test]
+    fn agents_get_the_servers_of_a_task() {
+        let adapter = |name| registry::find(name).unwrap();
+        for (name, arg) in [
+            ("claude-code", "/scratch/task-mcp.json"),
+            ("copilot-cli", "@/scratch/task-mcp.json"),
+        ] {
+            let launch = launch(adapter(name));
+            assert!(launch.argv.iter().any(|it| it == arg), "{:?}", launch.argv);
+            let file: Value = serde_json::from_str(&file(&launch, "task-mcp.json")).unwrap();
+            assert_eq!(file, json!({"mcpServers": servers()}), "{name}");
+        }
+        let settings = file(&launch(adapter("gemini-cli")), ".gemini/settings.json");
+        let settings: Value = serde_json::from_str(&settings).unwrap();
+        assert_eq!(settings["mcpServers"], json!(servers()));
+        let settings = file(&launch(adapter("opencode")), "opencode.json");
+        let settings: Value = serde_json::from_str(&settings).unwrap();
+        let expected = json!({
+            "near \"x\"": {"type": "local", "command": ["sh", "-c", "a \"b\""]},
+            "web": {"type": "remote", "url": "http://web/mcp", "headers": {"X-A": "b c"}},
+        });
+        assert_eq!(settings["mcp"], expected);
+        insta::assert_snapshot!(
+            file(&launch(adapter("codex")), "config.toml").split_once("[mcp").unwrap().1,
+            @r#"
+        _servers."near \"x\""]
+        required = true
+        command = "sh"
+        args = ["-c", "a \"b\""]
+        [mcp_servers."web"]
+        required = true
+        url = "http://web/mcp"
+        http_headers = { "X-A" = "b c" }
+        "#
+        );
+    }
 }

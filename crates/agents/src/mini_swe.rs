@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use super::{
     cli::{
-        Arg, CliAdapter, CliAgent, CliContestant, CommandPrompts, ModelName, Prompt, Start, cli,
+        Arg, CliAdapter, CliAgent, CliContestant, CommandPrompts, ModelName, Prompt, Start,
+        TaskTools, cli,
     },
     fault::ApiFault,
     litellm,
@@ -52,6 +53,7 @@ pub(super) static MINI: CliAdapter = CliAdapter(&CliAgent {
     },
     login: litellm::LOGIN,
     skills: None,
+    task_tools: TaskTools::NONE,
     settings: &[
         Setting::new(
             "model",

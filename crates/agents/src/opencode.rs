@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{
     cli::{
         Arg, CliAdapter, CliAgent, CliContestant, CommandPrompts, Login, ModelName, Prompt, Start,
-        cli,
+        TaskTools, cli,
     },
     fault::ApiFault,
     reader::{CliSession, Reader},
@@ -64,6 +64,10 @@ pub(super) static OPENCODE: CliAdapter = CliAdapter(&CliAgent {
         otherwise: Authentication::Unknown,
     },
     skills: Some(".opencode/skills"),
+    task_tools: TaskTools {
+        mcp_types: &["stdio", "http", "sse"],
+        skills: Some(".config/opencode/skills"),
+    },
     settings: &[
         Setting::new(
             "model",
@@ -160,12 +164,25 @@ fn setup(
             config["provider"][provider]["npm"] = json!("@ai-sdk/openai-compatible");
         }
     }
+    for (name, server) in context.mcp_servers {
+        config["mcp"][name] = mcp_server(server);
+    }
     let file = context.scratch.join("opencode.json");
     launch.files.push((file, config.to_string().into_bytes()));
     // It would install a package of a hundred megabytes here that only plug-ins need.
     let npmrc = context.home.join(".config/opencode/.npmrc");
     launch.files.push((npmrc, b"offline=true\n".to_vec()));
     Ok(())
+}
+
+/// An MCP server in the format of the config file. It finds out the transport of a URL itself.
+fn mcp_server(server: &Value) -> Value {
+    if let Some(url) = server.get("url") {
+        return json!({ "type": "remote", "url": url, "headers": server["headers"] });
+    }
+    let args = server["args"].as_array().into_iter().flatten();
+    let command: Vec<&Value> = server.get("command").into_iter().chain(args).collect();
+    json!({ "type": "local", "command": command })
 }
 
 /// Reads the events.

@@ -11,7 +11,7 @@ use self::session::QwenReader;
 use super::{
     cli::{
         Arg, CliAdapter, CliAgent, CliContestant, CommandPrompts, Login, ModelName, Prompt, Start,
-        cli,
+        TaskTools, cli,
     },
     gemini_cli::{APPEND_SYSTEM_PROMPT, MAX_TURNS, SYSTEM_PROMPT, quiet_settings},
     reader::CliSession,
@@ -43,6 +43,7 @@ pub(super) static QWEN: CliAdapter = CliAdapter(&CliAgent {
         otherwise: Authentication::Missing,
     },
     skills: Some(".qwen/skills"),
+    task_tools: TaskTools::NONE,
     settings: &[
         Setting::new(
             AUTH_TYPE,

@@ -14,6 +14,7 @@ use proctor_record::{
     record::cli::Installed,
     session::{Conclusion, LineSource, Session, SessionEvent, SessionHost, Text},
 };
+use serde_json::{Map, Value};
 
 use crate::agent::{
     Adapter, Agent, AgentSection, Endpoint, Launch, LaunchContext, LaunchError, PromptSource,
@@ -268,6 +269,7 @@ pub(super) struct Start<'a> {
     pub(super) prompt: &'a str,
     pub(super) env: &'a [(&'a str, &'a str)],
     pub(super) endpoint: Option<Endpoint>,
+    pub(super) mcp_servers: Map<String, Value>,
 }
 
 impl Default for Start<'_> {
@@ -278,6 +280,7 @@ impl Default for Start<'_> {
             prompt: "Say \"hi\"\n$HOME",
             env: &[],
             endpoint: None,
+            mcp_servers: Map::new(),
         }
     }
 }
@@ -308,6 +311,7 @@ impl Start<'_> {
             definitions: &std::collections::BTreeMap::new(),
             endpoint: self.endpoint.as_ref(),
             script: None,
+            mcp_servers: &self.mcp_servers,
         })?;
         Ok(launch.written_for(&["/work", "/home", "/scratch"]))
     }

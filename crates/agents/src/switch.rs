@@ -134,6 +134,7 @@ mod tests {
                 definitions: &BTreeMap::new(),
                 endpoint: Some(&endpoint),
                 script: None,
+                mcp_servers: &serde_json::Map::new(),
             });
             let launch = match launch {
                 Ok(launch) => launch,

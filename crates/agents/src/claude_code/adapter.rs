@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use camino::Utf8Path;
 use proctor_document::Fault;
 use proctor_record::{
     record::cli::{AuthCheck, Cli},
@@ -72,9 +71,8 @@ impl Adapter for ClaudeCode {
         Some(".claude/skills")
     }
 
-    fn mcp_args(&self, file: &Utf8Path) -> Option<Vec<String>> {
-        let args = ["--mcp-config", file.as_str(), "--strict-mcp-config"];
-        Some(args.map(str::to_owned).into())
+    fn mcp_types(&self) -> &'static [&'static str] {
+        &["stdio", "http", "sse"]
     }
 
     fn schema(&self, generator: &mut schemars::SchemaGenerator) -> schemars::Schema {

@@ -17,6 +17,7 @@ use crate::{
     agent::{Input, Launch, LaunchContext, LaunchError, Terminal, slash_command},
     bypass,
     command_line::CommandLine,
+    mcp,
 };
 
 const BASE_URL: &str = "ANTHROPIC_BASE_URL";
@@ -48,7 +49,12 @@ pub(super) fn launch(
     option_flags(&mut command, config)?;
     agent_flags(&mut command, config, context.definitions)?;
     command.argv.extend(config.settings.args.iter().cloned());
-    let (prompt, files) = deliver(config, context)?;
+    let (prompt, mut files) = deliver(config, context)?;
+    if let Some((path, file)) = mcp::task_file(context) {
+        let args = ["--mcp-config", path.as_str(), "--strict-mcp-config"];
+        command.argv.extend(args.map(str::to_owned));
+        files.push((path, file));
+    }
     let is_control = matches!(transport, Transport::Control | Transport::Websocket);
     let form = if transport == Transport::Text {
         StreamFormat::Text

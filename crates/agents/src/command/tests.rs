@@ -72,6 +72,7 @@ fn prompt_that_is_too_long_for_an_argument_is_refused() {
         definitions: &BTreeMap::new(),
         endpoint: None,
         script: None,
+        mcp_servers: &serde_json::Map::new(),
     };
     let error = program.launch(&context).err().unwrap();
     assert_snapshot!(error.to_string(), @"the argument with the prompt has 131072 bytes, the maximum is 131071");

@@ -95,6 +95,7 @@ impl Trial<'_> {
         let secrets = self.secrets(&passed, models.is_some());
         let key = key_for_secrets(models.as_ref());
         let script = self.bring_script(agents.contestant, site, &secrets, key)?;
+        let mcp_servers = self.mcp_servers(agents.contestant)?;
         let mut launch = agent
             .launch(&LaunchContext {
                 workspace: &workdir,
@@ -109,12 +110,12 @@ impl Trial<'_> {
                 definitions: &definitions,
                 endpoint: models.as_ref().map(|models| &models.endpoint),
                 script: script.as_deref(),
+                mcp_servers: &mcp_servers,
             })
             .map_err(|problem| TrialError::Launch {
                 config_file: self.plan.task.config_file().to_owned(),
                 problem,
             })?;
-        self.add_mcp_servers(&mut launch, agents.contestant, site)?;
         self.use_tasks_home(&mut launch, agents, site);
         self.check_secrets(&launch, &secrets, models.is_some())?;
         launch = launch.without_secrets(&secrets, key);

@@ -1,17 +1,13 @@
-//! The tools of a task for its agent: MCP servers as a file and arguments, skills in HOME. Agents
+//! The tools of a task for its agent: MCP servers in its launch, skills in HOME. Agents
 //! without a prompt ignore them, as in Harbor; others that cannot use them are excluded.
 
 use camino::Utf8Path;
 use fs_err as fs;
-use proctor_agents::agent::Launch;
 use proctor_record::{fs::dir, outcome::Outcome};
 use proctor_sandbox::ExecEnv;
-use serde_json::json;
+use serde_json::{Map, Value};
 
 use super::{Contestant, Site, Trial, container, prepare::NotRun};
-
-/// The file with the MCP servers, in the trial's scratch directory.
-const MCP_FILE: &str = "task-mcp.json";
 
 impl Trial<'_> {
     /// The MCP servers that the agent cannot do without: its own and those of the task.
@@ -23,26 +19,22 @@ impl Trial<'_> {
         own.chain(of_task).cloned().collect()
     }
 
-    /// Adds the task's MCP servers to a command.
-    pub(super) fn add_mcp_servers(
-        &self,
-        launch: &mut Launch,
-        contestant: Contestant,
-        site: &Site,
-    ) -> Result<(), NotRun> {
+    /// The task's MCP servers for the agent.
+    pub(super) fn mcp_servers(&self, contestant: Contestant) -> Result<Map<String, Value>, NotRun> {
         let plan = self.plan_of(contestant);
         let servers = &self.plan.task.tools.mcp_servers;
-        if servers.is_empty() || plan.agent.prompt().is_none() {
-            return Ok(());
+        if plan.agent.prompt().is_none() {
+            return Ok(Map::new());
         }
-        let file = site.exec_env.inside(&site.trial_dir.scratch).join(MCP_FILE);
-        let Some(args) = plan.adapter.mcp_args(&file) else {
-            return Err(unsupported(plan.adapter.name(), "MCP servers"));
-        };
-        launch.argv.extend(args);
-        let config = json!({"mcpServers": servers}).to_string();
-        launch.files.push((file, config.into_bytes()));
-        Ok(())
+        let known = plan.adapter.mcp_types();
+        for server in servers.values() {
+            let kind = server["type"].as_str().unwrap_or_default();
+            if !known.contains(&kind) {
+                let what = format!("MCP servers of type `{kind}`");
+                return Err(unsupported(plan.adapter.name(), &what));
+            }
+        }
+        Ok(servers.clone())
     }
 
     /// Copies the skills of the task's image to the agent's HOME.

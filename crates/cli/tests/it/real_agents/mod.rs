@@ -7,6 +7,7 @@ mod network;
 mod parallel;
 mod prompts;
 mod switch;
+mod tools;
 mod variants;
 
 use std::time::Duration;
