@@ -181,3 +181,30 @@ fn invalid_git_entries_are_refused_at_their_key() {
         assert!(output.stderr.contains(message), "{entry}: {output}");
     }
 }
+
+#[test]
+fn task_that_needs_other_hardware_does_not_affect_the_others() {
+    let context = context();
+    for name in ["gpu", "plain", "tpu", "windows"] {
+        commit_task(&context, name, "Greet.\n");
+    }
+    for (name, line) in [
+        ("gpu", "gpus = 1"),
+        ("tpu", "tpu = {type = \"v4\", topology = \"2x2\"}"),
+        ("windows", "os = \"windows\""),
+    ] {
+        let file = context.repo().path().join(format!("sets/{name}/task.toml"));
+        fs_err::write(file, format!("[environment]\n{line}\n")).unwrap();
+    }
+    let sets = context.repo().path().join("sets");
+    let run = ["run", sets.as_str(), "--agent", "oracle"];
+    let output = proctor(&context, &[&run[..], &["--sandbox", "local"]].concat());
+    output.assert_code(2);
+    for message in ["`gpus`", "`tpu`", "Windows"] {
+        assert!(output.stderr.contains(message), "{message}: {output}");
+    }
+    let record = ".proctor/latest/trials/oracle/plain/trial-1/artifacts/record.json";
+    let record: Value =
+        serde_json::from_slice(&fs_err::read(context.root().join(record)).unwrap()).unwrap();
+    assert_eq!(record["status"], "passed", "{record:#}");
+}
