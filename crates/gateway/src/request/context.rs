@@ -1,5 +1,5 @@
-//! The context that an agent gives its model: the system prompt and the tools. It is the same in every
-//! call of a session, so only the first call with tools is read.
+//! The context that an agent gives its model: the system prompt, the tools, and the messages before the first answer,
+//! which include context files. Only the first call with tools is read, or the first one of an agent without tools.
 
 use std::sync::{
     OnceLock,
@@ -13,6 +13,8 @@ use serde_json::{Value, json};
 /// The number of calls to search for tools. Agents begin with other calls, for example for a title, and
 /// some never use tools.
 const MOST_READ: u32 = 8;
+/// The size of the messages that are kept, in bytes.
+const MOST_MESSAGES: usize = 256 << 10;
 
 /// The context that an agent gives its model besides the prompt.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -23,12 +25,17 @@ pub struct ModelContext {
     /// The tools, in OpenAI's form for every API.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<Value>,
+    /// The texts of the user's messages in this call, as they were sent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<String>,
 }
 
 /// Finds the context of one key's calls.
 #[derive(Debug, Default)]
 pub(crate) struct ContextObserver {
     context: OnceLock<ModelContext>,
+    /// The context of the first call without tools.
+    plain: OnceLock<ModelContext>,
     read: AtomicU32,
 }
 
@@ -40,14 +47,20 @@ impl ContextObserver {
         }
         let body = serde_json::from_slice(body).unwrap_or_default();
         let context = read(wire, &body);
-        if !context.tools.is_empty() {
+        let is_empty = context == ModelContext::default();
+        let place = if context.tools.is_empty() {
+            &self.plain
+        } else {
+            &self.context
+        };
+        if !is_empty {
             // Of two concurrent calls, either will do.
-            let _ = self.context.set(context);
+            let _ = place.set(context);
         }
     }
 
     pub(crate) fn get(&self) -> Option<ModelContext> {
-        self.context.get().cloned()
+        self.context.get().or(self.plain.get()).cloned()
     }
 }
 
@@ -56,16 +69,19 @@ fn read(wire: Wire, body: &Value) -> ModelContext {
         Wire::Anthropic => ModelContext {
             system: texts(&body["system"]),
             tools: each(&body["tools"], |tool| function(tool, &tool["input_schema"])),
+            messages: sent(&body["messages"]),
         },
         Wire::OpenAiChat => ModelContext {
             system: instructions(&body["messages"]),
             tools: each(&body["tools"], |tool| {
                 (tool["type"] == "function").then(|| tool.clone())
             }),
+            messages: sent(&body["messages"]),
         },
         Wire::OpenAiResponses => ModelContext {
             system: texts(&body["instructions"]).or_else(|| instructions(&body["input"])),
             tools: each(&body["tools"], |tool| function(tool, &tool["parameters"])),
+            messages: sent(&body["input"]),
         },
         Wire::Gemini => {
             let system = ["systemInstruction", "system_instruction"].map(|name| &body[name]);
@@ -85,9 +101,31 @@ fn read(wire: Wire, body: &Value) -> ModelContext {
                     let schema = schemas.into_iter().find(|schema| schema.is_object());
                     function(tool, schema.unwrap_or(&Value::Null))
                 }),
+                messages: sent(&body["contents"]),
             }
         }
     }
+}
+
+/// The texts of the user's messages.
+fn sent(messages: &Value) -> Vec<String> {
+    if let Some(text) = messages.as_str() {
+        return vec![bounded(text, MOST_MESSAGES)];
+    }
+    let messages = messages.as_array().into_iter().flatten();
+    let own = messages.filter(|it| it["role"] == "user");
+    let own = own.filter_map(|it| texts(&it["content"]).or_else(|| texts(&it["parts"])));
+    let mut left = MOST_MESSAGES;
+    let kept = own.map_while(|text| {
+        let text = (left > 0).then(|| bounded(&text, left))?;
+        left -= text.len().min(left);
+        Some(text)
+    });
+    kept.collect()
+}
+
+fn bounded(text: &str, most: usize) -> String {
+    text[..text.floor_char_boundary(most)].to_owned()
 }
 
 /// The messages of a conversation that instruct the model.
@@ -137,15 +175,18 @@ mod tests {
     #[track_caller]
     fn check(wire: Wire, body: &Value) {
         let seen = ContextObserver::default();
-        seen.observe(wire, br#"{"messages": [], "system": "A title for this."}"#);
-        assert_eq!(
-            seen.get(),
-            None,
-            "a call without tools is none of the session's"
-        );
+        seen.observe(wire, b"{}");
+        assert_eq!(seen.get(), None);
+        let mut title = body.clone();
+        title["tools"] = json!([]);
+        title["messages"] = json!([{"role": "system", "content": "Find a title."}]);
+        seen.observe(wire, title.to_string().as_bytes());
+        assert_eq!(seen.get().unwrap().tools, [] as [Value; 0]);
+        // A call without tools is none of a session with tools.
         seen.observe(wire, body.to_string().as_bytes());
         let context = seen.get().unwrap();
         assert_eq!(context.system.as_deref(), Some("Be good."));
+        assert_eq!(context.messages, ["Do it."]);
         let tool = json!({"type": "function", "function": {
             "name": "sh", "description": "a shell", "parameters": {"type": "object"},
         }});
@@ -157,13 +198,14 @@ mod tests {
         let schema = json!({"type": "object"});
         check(
             Wire::Anthropic,
-            &json!({"system": [{"type": "text", "text": "Be good."}], "tools": [
+            &json!({"system": [{"type": "text", "text": "Be good."}],
+                "messages": [{"role": "user", "content": [{"type": "text", "text": "Do it."}]}], "tools": [
                 {"name": "sh", "description": "a shell", "input_schema": schema},
             ]}),
         );
         check(
             Wire::OpenAiChat,
-            &json!({"messages": [{"role": "system", "content": "Be good."}], "tools": [
+            &json!({"messages": [{"role": "system", "content": "Be good."}, {"role": "user", "content": "Do it."}], "tools": [
                 {"type": "function", "function": {
                     "name": "sh", "description": "a shell", "parameters": schema,
                 }},
@@ -171,14 +213,15 @@ mod tests {
         );
         check(
             Wire::OpenAiResponses,
-            &json!({"instructions": "Be good.", "tools": [
+            &json!({"instructions": "Be good.", "input": "Do it.", "tools": [
                 {"type": "function", "name": "sh", "description": "a shell", "parameters": schema},
                 {"type": "web_search"},
             ]}),
         );
         check(
             Wire::Gemini,
-            &json!({"systemInstruction": {"parts": [{"text": "Be good."}]}, "tools": [
+            &json!({"systemInstruction": {"parts": [{"text": "Be good."}]},
+                "contents": [{"role": "user", "parts": [{"text": "Do it."}]}], "tools": [
                 {"functionDeclarations": [
                     {"name": "sh", "description": "a shell", "parametersJsonSchema": schema},
                 ]},
