@@ -1,7 +1,7 @@
-//! Controls of an active run: pausing it, and cancelling single trials.
+//! Controls of an active run: pausing it, cancelling single trials, and running them again.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     convert::Infallible,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -9,7 +9,7 @@ use std::{
 
 use camino::Utf8Path;
 use proctor_record::record::control::RunRequests;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 /// The time between two looks at the requests of other processes.
@@ -21,6 +21,8 @@ const LOOK: Duration = Duration::from_millis(500);
 pub struct Control {
     paused: watch::Sender<bool>,
     trials: Mutex<BTreeMap<usize, CancellationToken>>,
+    retries: Mutex<VecDeque<usize>>,
+    has_retry: Notify,
 }
 
 impl Control {
@@ -42,6 +44,24 @@ impl Control {
     /// Cancels a trial, or prevents its start. Its outcome is `interrupted`.
     pub fn cancel(&self, trial: usize) {
         self.lock().entry(trial).or_default().cancel();
+    }
+
+    /// Runs a trial again that was interrupted or excluded. Other results are final.
+    pub fn retry(&self, trial: usize) {
+        self.lock().remove(&trial);
+        self.retries().push_back(trial);
+        self.has_retry.notify_one();
+    }
+
+    /// Waits for the next trial that is to run again.
+    pub(crate) async fn next_retry(&self) -> usize {
+        loop {
+            let next = self.retries().pop_front();
+            if let Some(trial) = next {
+                return trial;
+            }
+            self.has_retry.notified().await;
+        }
     }
 
     /// Whether any trial was cancelled.
@@ -90,16 +110,26 @@ impl Control {
                 (true, false) => self.resume(),
                 _ => {}
             }
-            for folder in next.cancelled.difference(&last.cancelled) {
-                if let Some(trial) = trials.iter().position(|it| it == folder) {
-                    self.cancel(trial);
-                }
-            }
+            let index = |folder: &String| trials.iter().position(|it| it == folder);
+            let cancelled = next.cancelled.difference(&last.cancelled);
+            cancelled
+                .filter_map(index)
+                .for_each(|trial| self.cancel(trial));
+            let is_new =
+                |(folder, times): &(&String, &u32)| last.retried.get(*folder) != Some(times);
+            let retried = next.retried.iter().filter(is_new);
+            retried
+                .filter_map(|(folder, _)| index(folder))
+                .for_each(|trial| self.retry(trial));
             if next.stop {
                 cancel.cancel();
             }
             last = next;
         }
+    }
+
+    fn retries(&self) -> MutexGuard<'_, VecDeque<usize>> {
+        self.retries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, CancellationToken>> {
@@ -155,6 +185,10 @@ mod tests {
             tokio::time::sleep(2 * LOOK).await;
             assert!(!control.is_paused());
             assert!(!cancel.is_cancelled());
+            requests.retry("trials/a/two/trial-1".to_owned());
+            requests.write(run).unwrap();
+            assert_eq!(control.next_retry().await, 1);
+            assert!(!control.token(1, &cancel).is_cancelled());
             requests.stop = true;
             requests.write(run).unwrap();
             cancel.cancelled().await;

@@ -233,6 +233,11 @@ impl StoppedAgents {
         self.lock().contains(agent)
     }
 
+    /// Starts trials of this agent again.
+    pub(super) fn remove(&self, agent: &str) {
+        self.lock().remove(agent);
+    }
+
     fn insert(&self, agent: &str) {
         self.lock().insert(agent.to_owned());
     }

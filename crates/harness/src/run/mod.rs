@@ -17,6 +17,7 @@ mod jobs;
 mod preflight;
 mod resources;
 mod runner;
+mod stage;
 mod status;
 mod summary;
 

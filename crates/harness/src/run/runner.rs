@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
-use futures_util::{Stream, StreamExt, stream::FuturesUnordered};
 use proctor_record::{
     fs::{dir, new_id, pointer},
     platform,
@@ -24,8 +23,9 @@ use super::{
     agenda::Agenda,
     cache_of,
     experiment::Spending,
-    job::{Done, Job, StoppedAgents},
+    job::{Job, StoppedAgents},
     jobs::{Gathered, Jobs, OnEnd, RunJobs},
+    stage::Stage,
     summary::in_order,
 };
 use crate::{
@@ -298,7 +298,8 @@ impl Runner<'_> {
         let spending = Spending::of(self.plan.max_cost, &run_dir.path);
         // Also cancelled when a record cannot be written, because others could not be written either.
         let stop = cancel.child_token();
-        let job = |number: usize, plan| {
+        let job = |number: usize| {
+            let plan = &self.plan.trials[number];
             let job = Job {
                 runner: self,
                 run_dir,
@@ -314,24 +315,19 @@ impl Runner<'_> {
             };
             job.run(listener)
         };
-        let mut gathered = Gathered::default();
+        let mut stage = Stage::new(self.control, &stopped, &stop);
         let mut agenda = Agenda::new(self.plan, &run_dir.path);
         while !stop.is_cancelled() {
             let next = agenda.next();
             if next.is_empty() {
                 break;
             }
-            // All trials wait concurrently, so that a paused provider does not block the trials of others.
-            let running: FuturesUnordered<_> = next
-                .iter()
-                .map(|at| job(*at, &self.plan.trials[*at]))
-                .collect();
-            let stage = resources.watched(gather(running, &stop)).await?;
-            gathered.done.extend(stage.done);
-            gathered.failed_starts.extend(stage.failed_starts);
+            resources.watched(stage.run(next, &job)).await?;
         }
-        gathered.stopped = spending.exhausted();
-        Ok(gathered)
+        Ok(Gathered {
+            stopped: spending.exhausted(),
+            ..stage.gathered()
+        })
     }
 
     fn sum_up(
@@ -383,27 +379,6 @@ impl Runner<'_> {
             fresh.as_std_path(),
         );
     }
-}
-
-/// Waits for all trials, even if one of them ends the run.
-async fn gather(
-    mut running: impl Stream<Item = Result<Done, RunError>> + Unpin,
-    stop: &CancellationToken,
-) -> Result<Gathered, RunError> {
-    let mut gathered = Gathered::default();
-    let mut failure = None;
-    while let Some(trial) = running.next().await {
-        match trial {
-            Ok(Done::Ended(summary)) => gathered.done.push(*summary),
-            Ok(Done::Refused(failed)) => gathered.failed_starts.push(failed),
-            Ok(Done::NotRun) => {}
-            Err(error) => {
-                stop.cancel();
-                failure.get_or_insert(error);
-            }
-        }
-    }
-    failure.map_or(Ok(gathered), Err)
 }
 
 /// The content of `plan.json`.

@@ -1,7 +1,7 @@
 //! `control.json`: requests of other processes to a run that goes on. Its presence in the directory of a run says that
 //! the run reads it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use camino::Utf8Path;
 use fs_err as fs;
@@ -22,6 +22,8 @@ pub struct RunRequests {
     pub stop: bool,
     /// The trials to cancel, by their directories below the run's.
     pub cancelled: BTreeSet<String>,
+    /// How often each trial was requested to run again, by its directory.
+    pub retried: BTreeMap<String, u32>,
 }
 
 impl RunRequests {
@@ -34,6 +36,12 @@ impl RunRequests {
     /// Replaces the requests.
     pub fn write(&self, run: &Utf8Path) -> Result<(), StoreError> {
         write_part(&run.join(CONTROL_FILE), self)
+    }
+
+    /// Requests a trial again. It can be cancelled once more afterwards.
+    pub fn retry(&mut self, folder: String) {
+        self.cancelled.remove(&folder);
+        *self.retried.entry(folder).or_default() += 1;
     }
 
     /// Accepts no more requests.
