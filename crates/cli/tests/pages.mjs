@@ -70,6 +70,12 @@ async function finished() {
   // Search in sessions.
   await page.evaluate("go({ trial: '', beside: '', filter: 'onerror' })");
   await page.until("document.querySelector('#hits li') !== null");
+  // Search in tools only; a hit opens its trial at the place.
+  await page.evaluate("go({ filter: 'tool:bash' })");
+  await page.until("document.querySelectorAll('#hits li').length === 1");
+  await page.evaluate("document.querySelector('#hits a').click()");
+  await page.until("document.querySelector('.found')?.textContent.includes('Bash')");
+  assert.ok(await page.evaluate(isInView(".found")), "the hit is out of view");
   assert.deepEqual(page.complaints, []);
   assert.ok(!(await page.evaluate("document.title")).includes("broken"), "a script of an agent ran");
   await page.close();
@@ -84,7 +90,7 @@ async function finished() {
   assert.deepEqual(index.complaints, []);
 }
 
-/** A run of three trials of which two are cancelled from the page. The address has the token. */
+/** A run whose first trial is cancelled and run again from the page before the run is stopped. The address has the token. */
 async function live() {
   const page = await browser.open(url);
   await page.until("document.querySelector('#live progress') !== null");
@@ -93,11 +99,18 @@ async function live() {
   await page.until("document.querySelector('#live').textContent.includes('Pause')");
   await click("Pause");
   await page.until("document.querySelector('#live').textContent.includes('paused')");
+  await page.until("[...document.querySelectorAll('#list tbody tr')].some((row) => row.textContent.includes('running'))");
+  assert.ok(!(await page.evaluate("byId('overview').innerText")).includes("interrupted"), "a running trial is counted as interrupted");
   await page.evaluate("document.querySelector('#live li button').click()");
   // The cancelled trial appears in the list without a reload.
   await page.evaluate("window.stays = true");
   await page.until("[...document.querySelectorAll('#list tbody tr')].some((row) => row.textContent.includes('interrupted'))");
   assert.equal(await page.evaluate("window.stays"), true);
+  // It runs again when that is requested.
+  await click("Continue");
+  await page.until("[...document.querySelectorAll('#live button')].some((it) => it.textContent === 'Run 1 excluded trial again')");
+  await click("Run 1 excluded trial again");
+  await page.until("![...document.querySelectorAll('#list tbody tr')].some((row) => row.textContent.includes('interrupted'))");
   await click("Stop the run");
   await page.until("document.querySelector('#live').textContent === ''");
   assert.deepEqual(page.complaints, []);

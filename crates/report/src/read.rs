@@ -57,6 +57,8 @@ struct PlanParts {
     pairs: Vec<PairDigests>,
     /// The plan of its experiment.
     experiment: Option<RegisteredPlan>,
+    /// Whether a process runs it.
+    is_running: bool,
 }
 
 impl PlanParts {
@@ -77,6 +79,7 @@ impl PlanParts {
             definitions: plan.definitions,
             variants: plan.variants,
             pairs: plan.pairs,
+            is_running: false,
         }
     }
 
@@ -133,6 +136,8 @@ enum TrialContent {
     Unreadable(String),
     /// A record.
     Trial(Box<RecordData>),
+    /// The first record of a trial that runs now.
+    Active(Box<RecordData>),
 }
 
 /// The data kept of a record: its row, and data about its agent and its task.
@@ -170,7 +175,7 @@ impl TrialContent {
         let texts = &plan.definitions;
         let of_agent = |it| DefinitionRow::of_agent(it, texts);
         let of_task = |it| DefinitionRow::of_task(it, task.evaluators.as_deref(), texts);
-        TrialContent::Trial(Box::new(RecordData {
+        let data = Box::new(RecordData {
             agent: AgentRow {
                 kinds: tamed(Some(&record.agent.kind)),
                 versions: tamed(record.agent.version.as_ref()),
@@ -191,7 +196,12 @@ impl TrialContent {
             },
             deviation: plan.deviation(&record),
             trial: Trial::of(&record, below),
-        }))
+        });
+        if plan.is_running && record.completed_at.is_none() {
+            TrialContent::Active(data)
+        } else {
+            TrialContent::Trial(data)
+        }
     }
 
     /// Reads the directory of a trial without a record of ours.
@@ -224,6 +234,7 @@ struct Collector {
     agents: Rows<AgentRow>,
     tasks: Rows<TaskRow>,
     trials: Vec<Trial>,
+    active: Vec<Trial>,
     /// The runs so far, so that none counts twice.
     seen: BTreeSet<Utf8PathBuf>,
 }
@@ -234,7 +245,8 @@ impl Collector {
         if !self.seen.insert(run.clone()) {
             return Ok(());
         }
-        let (plan, folders) = folders(&run);
+        let (mut plan, folders) = folders(&run);
+        plan.is_running = run.join(LOCK_FILE).exists() && is_locked(&run);
         if folders.is_empty() {
             return Err(NoTrials { run });
         }
@@ -242,7 +254,7 @@ impl Collector {
             name: run.file_name().unwrap_or_default().to_owned(),
             folder: run.clone(),
             suite: plan.suite.clone(),
-            is_running: run.join(LOCK_FILE).exists() && is_locked(&run),
+            is_running: plan.is_running,
             variants: plan.variants.clone(),
             experiment: plan.experiment.clone(),
             ..RunRow::default()
@@ -261,17 +273,28 @@ impl Collector {
             TrialContent::Unreadable(below) => self.runs[number].unreadable.push(below),
             TrialContent::Trial(seen) => {
                 let experiment = self.runs[number].experiment.as_mut();
-                if let (Some(plan), Some(deviation)) = (experiment, seen.deviation)
-                    && !plan.deviations.contains(&deviation)
+                if let (Some(plan), Some(deviation)) = (experiment, &seen.deviation)
+                    && !plan.deviations.contains(deviation)
                 {
-                    plan.deviations.push(deviation);
+                    plan.deviations.push(deviation.clone());
                 }
-                let mut trial = seen.trial;
-                trial.run = number;
-                trial.agent = self.agents.add(seen.agent);
-                trial.task = self.tasks.add(seen.task);
+                let trial = self.numbered(*seen);
                 self.trials.push(trial);
             }
+            TrialContent::Active(seen) => {
+                let trial = self.numbered(*seen);
+                self.active.push(trial);
+            }
+        }
+    }
+
+    /// A trial of the last run, with the numbers of its agent and task.
+    fn numbered(&mut self, seen: RecordData) -> Trial {
+        Trial {
+            run: self.runs.len() - 1,
+            agent: self.agents.add(seen.agent),
+            task: self.tasks.add(seen.task),
+            ..seen.trial
         }
     }
 
@@ -283,17 +306,20 @@ impl Collector {
         };
         let (agents, agent_numbers) = self.agents.finish(&scored(|trial| trial.agent));
         let (tasks, task_numbers) = self.tasks.finish(&scored(|trial| trial.task));
-        let mut trials = self.trials;
-        for trial in &mut trials {
-            trial.agent = agent_numbers[trial.agent];
-            trial.task = task_numbers[trial.task];
+        let (mut trials, mut active) = (self.trials, self.active);
+        for list in [&mut trials, &mut active] {
+            for trial in list.iter_mut() {
+                trial.agent = agent_numbers[trial.agent];
+                trial.task = task_numbers[trial.task];
+            }
+            list.sort_by_key(|trial| (trial.agent, trial.task, trial.run, trial.trial));
         }
-        trials.sort_by_key(|trial| (trial.agent, trial.task, trial.run, trial.trial));
         Trials {
             runs: self.runs,
             agents,
             tasks,
             trials,
+            active,
         }
     }
 }

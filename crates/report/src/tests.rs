@@ -85,6 +85,7 @@ pub(crate) fn made_up(seen: &[MadeUpTrial]) -> Trials {
             })
             .collect(),
         trials,
+        active: Vec::new(),
     }
 }
 

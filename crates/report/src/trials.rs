@@ -33,6 +33,22 @@ pub struct Trials {
     pub tasks: Vec<TaskRow>,
     /// The trials, by agent, task, run and number.
     pub trials: Vec<Trial>,
+    /// The trials that run now, in the same order. They are no part of any figure.
+    #[serde(skip)]
+    pub active: Vec<Trial>,
+}
+
+impl Trials {
+    /// The trials that have ended, then those that run now.
+    pub fn all(&self) -> impl Iterator<Item = &Trial> {
+        self.trials.iter().chain(&self.active)
+    }
+
+    /// A trial by its number in [`Trials::all`].
+    pub fn get(&self, number: usize) -> Option<&Trial> {
+        let active = || self.active.get(number.checked_sub(self.trials.len())?);
+        self.trials.get(number).or_else(active)
+    }
 }
 
 /// A run of trials.

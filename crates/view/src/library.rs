@@ -21,6 +21,11 @@ use proctor_report::{self as report, Basis, Report, Trials};
 const KEPT: usize = 4;
 /// The age at which the page of a run that goes on is made again.
 const LIVE: Duration = Duration::from_secs(2);
+/// The pause after making such a page, in multiples of the time that it took: viewers use at most one percent of
+/// a processor to read a run, however large it is.
+const REST: u32 = 100;
+/// The longest pause.
+const LONGEST_REST: Duration = Duration::from_mins(1);
 
 /// The runs of a project.
 #[derive(Debug)]
@@ -38,6 +43,8 @@ pub(crate) struct RunPages {
     /// When the run ended; `None` while it goes on.
     summary: Option<SystemTime>,
     made: Instant,
+    /// The time that making it took.
+    took: Duration,
 }
 
 impl Library {
@@ -97,8 +104,14 @@ fn ended(run: &Utf8Path) -> Option<SystemTime> {
     (!is_locked(run)).then(|| summary.modified().ok()).flatten()
 }
 
+/// How long the page of a run that goes on is shown, from the time that making it took.
+fn lasting(took: Duration) -> Duration {
+    (took * REST).clamp(LIVE, LONGEST_REST)
+}
+
 impl RunPages {
     fn read(run: Utf8PathBuf, summary: Option<SystemTime>) -> io::Result<RunPages> {
+        let began = Instant::now();
         let trials = report::read(std::slice::from_ref(&run));
         let trials = trials.map_err(|error| io::Error::new(ErrorKind::NotFound, error))?;
         let mut page = Vec::new();
@@ -110,16 +123,17 @@ impl RunPages {
             trials,
             summary,
             made: Instant::now(),
+            took: began.elapsed(),
         })
     }
 
     fn is_current(&self, summary: Option<SystemTime>) -> bool {
-        self.summary == summary && (summary.is_some() || self.made.elapsed() < LIVE)
+        self.summary == summary && (summary.is_some() || self.made.elapsed() < lasting(self.took))
     }
 
     /// The number of the trial with this directory.
     pub(crate) fn number(&self, folder: &str) -> io::Result<usize> {
-        let mut trials = self.trials.trials.iter();
+        let mut trials = self.trials.all();
         let number = trials.position(|it| it.folder == folder);
         number.ok_or_else(|| {
             io::Error::new(ErrorKind::NotFound, format!("there is no trial {folder}"))
@@ -145,7 +159,7 @@ impl RunPages {
     }
 
     pub(crate) fn artifacts(&self, number: usize) -> Option<Utf8PathBuf> {
-        let trial = self.trials.trials.get(number)?;
+        let trial = self.trials.get(number)?;
         let folder = self.trials.runs[trial.run].folder.join(&trial.folder);
         let artifacts = folder.join("artifacts");
         Some(if artifacts.is_dir() {
@@ -153,5 +167,19 @@ impl RunPages {
         } else {
             folder
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_pages_are_made_less_often() {
+        let rows = [(1, 2000), (30, 3000), (2000, 60_000)];
+        for (took, pause) in rows {
+            let expected = Duration::from_millis(pause);
+            assert_eq!(lasting(Duration::from_millis(took)), expected);
+        }
     }
 }

@@ -61,6 +61,8 @@ enum ControlRequest {
     Pause(bool),
     /// Cancel a trial by its directory; without one, stop the run.
     Cancel(String),
+    /// Run trials again that were interrupted or excluded, by their directories.
+    Retry(Vec<String>),
 }
 
 struct Site {
@@ -200,7 +202,10 @@ impl Site {
         let request = body.ok().map(Collected::to_bytes);
         let request = request.and_then(|it| serde_json::from_slice::<ControlRequest>(&it).ok());
         let Some(request) = request else {
-            return plain(StatusCode::BAD_REQUEST, "expected `pause` or `cancel`");
+            return plain(
+                StatusCode::BAD_REQUEST,
+                "expected `pause`, `cancel` or `retry`",
+            );
         };
         let Some(run) = self.library.find(run) else {
             return plain(StatusCode::NOT_FOUND, "there is no such run");
@@ -216,6 +221,7 @@ impl Site {
             ControlRequest::Pause(paused) => requests.paused = paused,
             ControlRequest::Cancel(folder) if folder.is_empty() => requests.stop = true,
             ControlRequest::Cancel(folder) => drop(requests.cancelled.insert(folder)),
+            ControlRequest::Retry(folders) => folders.into_iter().for_each(|it| requests.retry(it)),
         }
         match requests.write(&run) {
             Ok(()) => plain(StatusCode::OK, "requested"),

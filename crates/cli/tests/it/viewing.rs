@@ -287,7 +287,12 @@ fn pages_work_and_are_accessible_in_a_browser_chromium() {
     let run = run_of_two(&context);
     let artifacts = run.join("trials/a/one/trial-1/artifacts");
     let said = format!("Some **bold** text. {NASTY}");
-    let whole = format!("{}\nthe end of a long text", "x\n".repeat(40_000));
+    // 50 MB that try to control a terminal and a browser.
+    let line = "\u{1b}[31mred\u{202e} <script>document.title='broken'</script>\n";
+    let whole = format!(
+        "{}\nthe end of a long text",
+        line.repeat(50_000_000 / line.len())
+    );
     let events = [
         json!({"t": 1, "event": "said", "text": said}),
         json!({"t": 2, "event": "tool", "id": "t1", "tool": "Bash", "target": "make"}),
@@ -308,7 +313,7 @@ fn run_is_followed_and_controlled_from_its_page_chromium() {
     let context = context();
     let agents =
         json!([{"name": "slow", "type": "command", "config": {"command": ["sleep", "300"]}}]);
-    let path = suite(&context, &agents, &json!({"trials": 3, "parallel": 2}));
+    let path = suite(&context, &agents, &json!({"trials": 3, "parallel": 6}));
     let mut running = context.proctor(["run", path.as_str()]).spawn();
     let latest = context.root().join(".proctor/latest");
     wait_until(Duration::from_secs(30), "the run", || {
@@ -351,4 +356,58 @@ fn requests_to_a_run_need_the_token_and_a_run_that_accepts_them() {
         assert!(answer.contains(status), "{cookie} {body}: {answer}");
     }
     assert!(!run.join("control.json").exists());
+}
+
+#[test]
+fn cancelled_trial_runs_again_when_it_is_requested() {
+    let context = context();
+    let go = context.root().join("go");
+    let wait = format!("while [ ! -e {go} ]; do sleep 0.05; done; touch done");
+    let agents =
+        json!([{"name": "slow", "type": "command", "config": {"command": ["sh", "-c", wait]}}]);
+    let path = suite(&context, &agents, &json!({"parallel": 2}));
+    let running = context.proctor(["run", path.as_str()]).spawn();
+    let latest = context.root().join(".proctor/latest");
+    let folder = "trials/slow/one/trial-1";
+    let record = || -> Option<Value> {
+        let bytes = fs_err::read(latest.join(folder).join("artifacts/record.json")).ok()?;
+        serde_json::from_slice(&bytes).ok()
+    };
+    let has_ended = |record: &Value| !record["completed_at"].is_null();
+    let soon = Duration::from_mins(1);
+    wait_until(soon, "the trial", || {
+        latest.join("control.json").exists() && record().is_some()
+    });
+    let run = latest.canonicalize_utf8().unwrap();
+    let server = Server::start(&context, &[run.as_str()]);
+    let name = run.file_name().unwrap();
+    let page = server.body(&format!("/runs/{name}/"));
+    assert!(
+        page.contains("\"running\"") && !page.contains("\"interrupted\""),
+        "{page}"
+    );
+    let request = |body: Value| {
+        let token = server.url.split("?token=").nth(1).unwrap();
+        let (host, body) = (&server.address, body.to_string());
+        let port = host.rsplit(':').next().unwrap();
+        let length = body.len();
+        let (status, text) = server.request(&format!(
+            "POST /runs/{name}/control HTTP/1.1\r\nHost: {host}\r\nCookie: proctor-token-{port}={token}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+        ));
+        assert!(status.contains("200"), "{status} {text}");
+    };
+    request(json!({"cancel": folder}));
+    wait_until(soon, "the end of the trial", || {
+        record().is_some_and(|it| has_ended(&it))
+    });
+    assert_eq!(record().unwrap()["outcome"], "interrupted");
+    request(json!({"retry": [folder]}));
+    wait_until(soon, "the trial", || {
+        record().is_some_and(|it| !has_ended(&it))
+    });
+    fs_err::write(&go, "").unwrap();
+    let output = running.wait();
+    assert_ne!(output.code, Some(130), "{output}");
+    let record = record().unwrap();
+    assert_eq!(record["outcome"], "completed", "{record:#}");
 }

@@ -390,6 +390,7 @@ fn used_trials(trials: &Trials, agents: [usize; 2], progress: Option<&Progress>)
             .filter(|it| is_used(it))
             .cloned()
             .collect(),
+        active: Vec::new(),
     }
 }
 

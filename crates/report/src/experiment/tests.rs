@@ -263,6 +263,7 @@ fn redefined(trials: &Trials, definitions: usize, draws: &mut Shuffle) -> Trials
         agents,
         tasks,
         trials: all,
+        active: Vec::new(),
     }
 }
 

@@ -111,7 +111,9 @@ fn spot_range(spots: &[Spot]) -> (f64, f64) {
         scores().fold(f64::NEG_INFINITY, f64::max),
     );
     let room = ((high - low) * 0.25).max(0.02);
-    (low - room, high + room)
+    // Nothing is beyond 0 and 1 unless a score is.
+    let (least, most) = (low.min(0.0), high.max(1.0));
+    ((low - room).max(least), (high + room).min(most))
 }
 
 /// The positions of names, so that they do not overlap.
@@ -171,9 +173,11 @@ fn scatter(report: &Report, out: &mut impl Write) -> io::Result<()> {
     for part in [0.0, 0.5, 1.0] {
         let (at, cost) = (x(part * most), dollars(part * most));
         let (level, score) = (y(low + part * (high - low)), low + part * (high - low));
+        // The last label must not leave the chart.
+        let anchor = if part < 1.0 { "middle" } else { "end" };
         writeln!(
             out,
-            "<path class=\"axis\" d=\"M{at:.1} 16V{0:.1}M{SIDE} {level:.1}H{1:.1}\"/><text class=\"soft\" x=\"{at:.1}\" y=\"{2:.1}\" text-anchor=\"middle\">{cost}</text><text class=\"soft\" x=\"{3:.1}\" y=\"{4:.1}\" text-anchor=\"end\">{score:.2}</text>",
+            "<path class=\"axis\" d=\"M{at:.1} 16V{0:.1}M{SIDE} {level:.1}H{1:.1}\"/><text class=\"soft\" x=\"{at:.1}\" y=\"{2:.1}\" text-anchor=\"{anchor}\">{cost}</text><text class=\"soft\" x=\"{3:.1}\" y=\"{4:.1}\" text-anchor=\"end\">{score:.2}</text>",
             HEIGHT - BOTTOM,
             WIDTH - RIGHT,
             HEIGHT - BOTTOM + 18.0,

@@ -90,6 +90,8 @@ pub(super) struct Detail {
     /// The system prompt and the names of the tools, as the gateway saw them.
     system: String,
     tools: Vec<String>,
+    /// The user's messages of the first call, with context files.
+    messages: Vec<String>,
     delivery: Vec<String>,
     verdicts: Vec<VerdictDetail>,
     remarks: Vec<String>,
@@ -189,7 +191,7 @@ fn facts(record: &Record) -> BTreeMap<&'static str, String> {
     let mut facts = BTreeMap::from([
         ("agent", record.agent.kind.clone()),
         ("sandbox", sandbox),
-        ("started", record.started_at.clone()),
+        ("started", started(&record.started_at)),
     ]);
     let mut add = |name, value: Option<String>| {
         if let Some(value) = value {
@@ -219,6 +221,15 @@ fn facts(record: &Record) -> BTreeMap<&'static str, String> {
         }),
     );
     facts
+}
+
+/// A time to the second.
+fn started(at: &str) -> String {
+    let time: Option<Timestamp> = at.parse().ok();
+    time.map_or_else(
+        || plain(at),
+        |it| it.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
+    )
 }
 
 /// Whether a part of a treatment reached the model.
@@ -296,6 +307,8 @@ struct SeenContext {
     system: Option<String>,
     #[serde(default)]
     tools: Vec<Value>,
+    #[serde(default)]
+    messages: Vec<String>,
 }
 
 impl Detail {
@@ -307,6 +320,8 @@ impl Detail {
         let names = names.filter_map(|it| it.pointer("/function/name").or(it.get("name")));
         let names = names.filter_map(Value::as_str).map(|it| cut(it, 100));
         self.tools = names.take(bounds.trial / 1000).collect();
+        let messages = context.messages.iter().take(bounds.trial / 1000);
+        self.messages = messages.map(|text| bounds.cut(text)).collect();
     }
 
     fn add_calls(

@@ -7,7 +7,7 @@ use std::{
 
 use proctor_record::{record::list::RunListing, text::counted, usage::Usd};
 
-use super::shell::{PageKind, Shell};
+use super::shell::{PageKind, Shell, short_path};
 use crate::{figures::dollars, markup::escape};
 
 /// The earlier runs of a suite that its trend shows.
@@ -81,7 +81,7 @@ fn row(run: &RunListing, trend: &[f64], out: &mut impl Write) -> io::Result<()> 
         .map(|(key, value)| format!("{key}={value}"));
     let labels = escape(&labels.collect::<Vec<_>>().join(", "));
     let cost = run.cost_usd.map(Usd::dollars);
-    let suite = escape(run.suite.as_deref().unwrap_or("–"));
+    let suite = escape(run.suite.as_deref().map_or("–", short_path));
     let state = state(run);
     let last = trend.last().map_or(String::new(), |it| format!("{it:.4}"));
     let link = format!("<a href=\"runs/{}/\">{started}</a>", escape(&run.name));

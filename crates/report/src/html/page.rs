@@ -16,7 +16,7 @@ use serde_json::json;
 use super::{
     charts,
     detail::{self, Detail, DetailLimits, SMALLEST_TRIAL},
-    shell::{PageKind, Shell},
+    shell::{PageKind, Shell, short_path},
 };
 use crate::{
     experiment,
@@ -57,7 +57,7 @@ pub fn html(
     out: &mut impl Write,
 ) -> io::Result<()> {
     start(report, trials, TrialSource::Embedded, out)?;
-    let all = || trials.trials.iter().enumerate();
+    let all = || trials.all().enumerate();
     let is_passed = |trial: &Trial| trial.status == TrialStatus::Passed;
     let failed: Vec<usize> = all().filter(|it| !is_passed(it.1)).map(|it| it.0).collect();
     let passed: Vec<usize> = all().filter(|it| is_passed(it.1)).map(|it| it.0).collect();
@@ -107,7 +107,7 @@ fn embed(
 }
 
 fn read_detail(trials: &Trials, number: usize, limits: DetailLimits) -> Detail {
-    let trial = &trials.trials[number];
+    let trial = trials.get(number).expect("the number of a trial");
     let run = &trials.runs[trial.run];
     detail::read(
         &run.folder.join(&trial.folder),
@@ -158,11 +158,11 @@ fn start(
         .iter()
         .filter_map(|run| run.suite.as_deref())
         .collect();
-    let suites: Vec<&str> = suites.into_iter().collect();
     let title = if suites.is_empty() {
         "Report".to_owned()
     } else {
-        suites.join(", ")
+        let names: Vec<&str> = suites.into_iter().map(short_path).collect();
+        names.join(", ")
     };
     Shell {
         title: &title,
@@ -232,8 +232,9 @@ const FRAME: &str = r#"<h2>Tasks</h2>
 <div id="heat"></div>
 <div id="versus"></div>
 <h2 id="trials">Trials</h2>
-<div class="controls"><input id="search" type="search" placeholder="filter: agent, task, status, outcome, message" aria-label="filter"><span id="choices" class="controls"></span></div>
-<div id="hits"></div>
+<div class="controls"><input id="search" type="search" placeholder="filter: agent, task, status, outcome, message" aria-label="filter" aria-describedby="scopes"><span id="choices" class="controls"></span></div>
+<p class="soft" id="scopes" hidden>Sessions are searched too: <kbd>text</kbd>, <kbd>tool:edit</kbd>, <kbd>path:src/</kbd>, <kbd>error:timeout</kbd></p>
+<div id="hits" role="status"></div>
 <div id="list"></div>
 <p class="soft">Keys: <kbd>j</kbd> and <kbd>k</kbd> next and previous trial, <kbd>n</kbd> next failure, <kbd>Esc</kbd> close.</p>
 <noscript><p>Tasks and trials are shown by a script.</p></noscript>
@@ -246,15 +247,19 @@ fn answer(trials: &Trials, out: &mut impl Write) -> io::Result<()> {
     let Some(results) = experiment::results_of(trials) else {
         return Ok(());
     };
-    writeln!(out, "<h2>Answer</h2>")?;
+    writeln!(out, "<h2>Evidence</h2>")?;
     let results = match results {
         Ok(results) => results,
         Err(error) => return writeln!(out, "<p>{}</p>", escape(&error.to_string())),
     };
+    // The first line of the page has the only answer.
+    let is_only = results.len() == 1;
     for result in results {
         let (baseline, candidate) = (escape(&result.baseline), escape(&result.candidate));
         writeln!(out, "<p class=\"soft\">{candidate} against {baseline}</p>")?;
-        writeln!(out, "<p><strong>{}</strong></p>", escape(&result.sentence))?;
+        if !is_only {
+            writeln!(out, "<p><strong>{}</strong></p>", escape(&result.sentence))?;
+        }
         writeln!(
             out,
             "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Evidence\"><table><tbody>"
@@ -386,14 +391,21 @@ fn data(report: &Report, trials: &Trials, source: TrialSource) -> serde_json::Va
         ])
     });
     let cells: Vec<serde_json::Value> = cells.collect();
-    let rows = trials.trials.iter().map(|it| {
+    let rows = trials.all().enumerate().map(|(number, it)| {
+        // The first record of a trial is written as if it had been interrupted.
+        let is_active = number >= trials.trials.len();
+        let (status, outcome) = if is_active {
+            (json!("running"), json!(""))
+        } else {
+            (json!(it.status), json!(it.outcome))
+        };
         json!([
             it.agent,
             it.task,
             it.run,
             it.trial,
-            it.status,
-            it.outcome,
+            status,
+            outcome,
             it.score,
             it.cost_usd,
             it.duration_ms,

@@ -38,6 +38,16 @@ pub(super) struct Shell<'a> {
     pub(super) kind: PageKind,
 }
 
+/// The last two parts of an absolute path; another path as it is.
+pub(super) fn short_path(path: &str) -> &str {
+    let is_absolute = path.starts_with('/') || path.get(1..3) == Some(":\\");
+    let mut separators = path.rmatch_indices(['/', '\\']);
+    match separators.nth(1) {
+        Some((at, _)) if is_absolute => &path[at + 1..],
+        _ => path,
+    }
+}
+
 impl Shell<'_> {
     /// Writes everything before the content.
     pub(super) fn start(&self, out: &mut impl Write) -> io::Result<()> {
@@ -61,7 +71,7 @@ impl Shell<'_> {
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <link rel=\"icon\" href=\"data:,\">\n\
              <title>{title} · Proctor</title>\n<style>{STYLE}</style>\n</head>\n<body>\n\
-             <header><div><h1>{title}</h1><p class=\"soft\">{}</p></div><div class=\"controls\">{home}<button id=\"theme\">Dark</button></div></header>\n<main>\n",
+             <header><div><h1>{title}</h1><p class=\"soft\" id=\"subtitle\">{}</p></div><div class=\"controls\">{home}<button id=\"theme\">Dark</button></div></header>\n<main>\n",
             escape(self.subtitle)
         )
     }
@@ -78,6 +88,19 @@ impl Shell<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn absolute_paths_are_short() {
+        for (path, short) in [
+            ("/home/me/suite/proctor.yaml", "suite/proctor.yaml"),
+            ("C:\\me\\suite\\proctor.yaml", "suite\\proctor.yaml"),
+            ("a/b/c.yaml", "a/b/c.yaml"),
+            ("/c.yaml", "/c.yaml"),
+            ("c.yaml", "c.yaml"),
+        ] {
+            assert_eq!(short_path(path), short);
+        }
+    }
 
     #[test]
     fn front_end_is_small() {

@@ -227,6 +227,7 @@ mod tests {
                 trial(2, TrialStatus::Failed),
                 trial(3, TrialStatus::Error),
             ],
+            active: Vec::new(),
         };
         check(&proctor_report::junit(&trials), 1, 0, 1, 1);
     }

@@ -26,10 +26,10 @@ function go(change) {
   if (hash === (location.hash || "#")) render(); else location.hash = hash;
 }
 const dollars = (n) => n === null || n === undefined ? "–" : n === 0 || n >= 1 ? "$" + n.toFixed(2) : "$" + n.toFixed(4);
-const seconds = (ms) => ms === null || ms === undefined ? "–" : ms < 1e5 ? (ms / 1000).toFixed(1) + " s" : ms < 6e6 ? (ms / 6e4).toFixed(1) + " min" : (ms / 3.6e6).toFixed(1) + " h";
+const seconds = (ms) => ms === null || ms === undefined ? "–" : ms < 1000 ? Math.round(ms) + " ms" : ms < 1e5 ? (ms / 1000).toFixed(1) + " s" : ms < 6e6 ? (ms / 6e4).toFixed(1) + " min" : (ms / 3.6e6).toFixed(1) + " h";
 const count = (n) => n === null || n === undefined ? "–" : n.toLocaleString("en-US");
 const plural = (n, noun) => count(n) + " " + noun + (n === 1 ? "" : "s");
-const tone = (status) => ({ passed: "good", failed: "bad" })[status] || "warn";
+const tone = (status) => ({ passed: "good", failed: "bad", running: "busy" })[status] || "warn";
 // Unknown values come last in both directions.
 function order(one, other, up) {
   if (one === null || other === null) return (one === null) - (other === null);

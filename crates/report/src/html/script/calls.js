@@ -12,11 +12,11 @@ function drawCalls(calls) {
     bar.style.width = Math.max(0.4, 100 * call.ms / (to - from)) + "%";
     return h("td", { class: "axis", title: "from " + seconds(call.at_ms) + " to " + seconds(call.at_ms + call.ms) }, h("span", { class: "track" }, bar));
   };
-  const row = (call, n) => h("tr", null, h("td", null, String(n + 1)), axis(call), h("td", null, seconds(call.at_ms)), h("td", null, seconds(call.ms)), h("td", { class: call.is_fault ? "bad" : "good" }, call.status === null ? "none" : String(call.status)),
-    h("td", null, call.model ?? "–"), h("td", null, count(call.input_tokens)), h("td", null, count(call.cached_tokens)), h("td", null, count(call.output_tokens)), h("td", null, dollars(call.cost_usd)), h("td", { class: "text soft" }, call.text));
+  const row = (call, n) => h("tr", null, h("td", null, String(n + 1)), axis(call), figure(seconds(call.at_ms)), figure(seconds(call.ms)), h("td", { class: call.is_fault ? "bad" : "good" }, call.status === null ? "none" : String(call.status)),
+    h("td", null, call.model ?? "–"), figure(count(call.input_tokens)), figure(count(call.cached_tokens)), figure(count(call.output_tokens)), figure(dollars(call.cost_usd)), h("td", { class: "text soft" }, call.text));
   const body = h("tbody", null, calls.slice(0, MOST_CALLS).map(row));
   const heads = ["call", known.length ? "0 to " + seconds(to) : "time", "at", "took", "status", "model", "input", "cached", "output", "cost", "request"];
   const all = calls.length > MOST_CALLS ? h("button", { onclick: (event) => { body.append(...calls.slice(MOST_CALLS).map((call, n) => row(call, n + MOST_CALLS))); event.target.remove(); } }, "Show all " + plural(calls.length, "call")) : null;
-  const total = h("tr", null, h("td", { colspan: "6" }, plural(calls.length, "call")), h("td", null, count(sum("input_tokens"))), h("td", null, count(sum("cached_tokens"))), h("td", null, count(sum("output_tokens"))), h("td", null, dollars(sum("cost_usd"))), h("td"));
-  return [wide("Calls to models", h("table", { class: "calls" }, h("thead", null, h("tr", null, heads.map((head) => h("th", { scope: "col" }, head)))), body, h("tfoot", null, total))), all];
+  const total = h("tr", null, h("td", { colspan: "6" }, plural(calls.length, "call")), figure(count(sum("input_tokens"))), figure(count(sum("cached_tokens"))), figure(count(sum("output_tokens"))), figure(dollars(sum("cost_usd"))), h("td"));
+  return [wide("Calls to models", h("table", { class: "calls" }, h("thead", null, h("tr", null, heads.map((head) => h("th", { scope: "col", class: /^(at|took|input|cached|output|cost)$/.test(head) ? "figure" : null }, head)))), body, h("tfoot", null, total))), all];
 }

@@ -1,6 +1,9 @@
 // --- The page of a run: data, heat map, two agents task by task, trials.
 const [AGENT, TASK, RUN, TRIAL, STATUS, OUTCOME, SCORE, COST, MS, TOKENS, CACHED, MESSAGE, FOLDER] = Array(13).keys();
 const PAGE = 100;
+// Columns of figures are aligned to the right.
+const FIGURES = new Set(["trial", "score", "cost", "time", "tokens", "cached"]);
+const SCOPED = /^\s*(tool|path|error):/;
 const COLUMNS = [["agent", AGENT], ["task", TASK], ["trial", TRIAL], ["status", STATUS], ["outcome", OUTCOME], ["score", SCORE], ["cost", COST], ["time", MS], ["tokens", TOKENS], ["cached", CACHED], ["why", MESSAGE]];
 let data, cells, byName, byFolder;
 // The name of a trial, as in `proctor show`. It stays the same while a run goes on.
@@ -76,7 +79,7 @@ function drawVersus() {
   };
   const summary = plural(rows.length, "common task") + ", " + flips.filter((row) => flip(row) === "gained").length + " gained and " + flips.filter((row) => flip(row) === "lost").length + " lost by " + b + ".";
   const more = rows.length > shown.length ? h("button", { onclick: () => go({ versus: "all" }) }, "Show all " + plural(rows.length, "task")) : null;
-  place.replaceChildren(h("h2", null, "Two agents, task by task"), h("div", { class: "controls" }, pick("b", b), "against", pick("a", a)), h("p", { class: "soft" }, summary),
+  place.replaceChildren(h("h2", null, data.pair ? "Differences per task" : "Two agents, task by task"), h("div", { class: "controls" }, pick("b", b), "against", pick("a", a)), h("p", { class: "soft" }, summary),
     wide("Differences of two agents", h("table", null, h("thead", null, h("tr", null, ["task", a, b, "change", "−1 to +1", "flipped", "trials"].map((name) => h("th", { scope: "col" }, name)))), h("tbody", null, shown.map(line)))), more ?? "");
 }
 // The first trials of two agents on a task, side by side; failures first, because they are what people read.
@@ -91,7 +94,8 @@ function beside(task, a, b) {
 // --- Trials: filtered, sorted, a page at a time.
 const valueOf = (row, column) => column === AGENT ? data.agents[row[AGENT]] : column === TASK ? data.tasks[row[TASK]] : row[column];
 function matching() {
-  const words = (state.filter || "").toLowerCase().split(/\s+/).filter(Boolean);
+  // `tool:bash` and the like are about sessions only.
+  const words = SCOPED.test(state.filter || "") ? [] : (state.filter || "").toLowerCase().split(/\s+/).filter(Boolean);
   const found = [];
   data.rows.forEach((row, number) => {
     if (state.agent && data.agents[row[AGENT]] !== state.agent) return;
@@ -107,6 +111,7 @@ function matching() {
   if (column !== undefined) found.sort((one, other) => order(valueOf(data.rows[one], column), valueOf(data.rows[other], column), state.dir !== "desc") || one - other);
   return found;
 }
+const figure = (text) => h("td", { class: "figure" }, text);
 function drawTrials() {
   const found = matching();
   const pages = Math.max(1, Math.ceil(found.length / PAGE));
@@ -114,14 +119,14 @@ function drawTrials() {
   const head = h("tr", null, COLUMNS.map(([name]) => {
     const own = state.sort === name;
     const next = own && state.dir !== "desc" ? "desc" : "";
-    return h("th", { scope: "col", ...(own ? { "aria-sort": state.dir === "desc" ? "descending" : "ascending" } : {}) }, h("button", { onclick: () => go({ sort: name, dir: next, page: "" }) }, name));
+    return h("th", { scope: "col", class: FIGURES.has(name) ? "figure" : null, ...(own ? { "aria-sort": state.dir === "desc" ? "descending" : "ascending" } : {}) }, h("button", { onclick: () => go({ sort: name, dir: next, page: "" }) }, name));
   }));
   const rows = found.slice((page - 1) * PAGE, page * PAGE).map((number) => {
     const row = data.rows[number];
     const many = data.runs.length > 1 ? " · " + data.runs[row[RUN]] : "";
     return h("tr", null, h("td", { class: "name" }, data.agents[row[AGENT]]), h("td", null, h("a", { href: hashWith({ trial: nameOf(row), beside: "" }) }, data.tasks[row[TASK]])),
-      h("td", null, row[TRIAL] + many), h("td", { class: tone(row[STATUS]) }, row[STATUS]), h("td", null, row[OUTCOME]), h("td", null, row[SCORE] === null ? "–" : row[SCORE].toFixed(3)),
-      h("td", null, dollars(row[COST])), h("td", null, seconds(row[MS])), h("td", null, count(row[TOKENS])), h("td", null, count(row[CACHED])), h("td", { class: "text soft" }, row[MESSAGE]));
+      h("td", { class: "figure" }, row[TRIAL] + many), h("td", { class: tone(row[STATUS]) }, row[STATUS]), h("td", null, row[OUTCOME]), figure(row[SCORE] === null ? "–" : row[SCORE].toFixed(3)),
+      figure(dollars(row[COST])), figure(seconds(row[MS])), figure(count(row[TOKENS])), figure(count(row[CACHED])), h("td", { class: "text soft" }, row[MESSAGE]));
   });
   const turn = (to, text) => h("button", { onclick: () => go({ page: String(to) }), ...(to < 1 || to > pages ? { disabled: "" } : {}) }, text);
   const turns = pages > 1 ? [h("div", { class: "controls" }, turn(page - 1, "Back"), "page " + page + " of " + pages, turn(page + 1, "Next"))] : [];

@@ -12,10 +12,11 @@ async function detailOf(number) {
   if (stored) return JSON.parse(stored.textContent);
   return data.served ? fetched(trialPath(number)) : { left_out: ["This trial is not part of the page, because the page would be larger than its limit: `proctor show " + nameOf(data.rows[number]) + "` and `proctor view` show it."] };
 }
-function drawTrial() {
+// With `again`, the open trials are loaded again in their place.
+async function drawTrial(again) {
   const numbers = [...new Set([numberOf(state.trial), numberOf(state.beside)].filter((it) => it !== undefined))];
   const place = byId("trial");
-  const wanted = { trials: numbers.map((it) => data.rows[it][RUN] + data.rows[it][FOLDER]).join(), mode: state.split + "/" + state.plain };
+  const wanted = { trials: numbers.map((it) => data.rows[it][RUN] + data.rows[it][FOLDER]).join(), mode: [state.split, state.plain, numbers.some((it) => canRetry(data.rows[it]))].join("/"), isRunning: numbers.some((it) => data.rows[it][STATUS] === "running"), texts: again ? drawn.texts : [] };
   const isOpen = numbers.length > 0;
   if (isOpen && drawn === null) before = scrollY;
   byId("overview").hidden = isOpen;
@@ -26,13 +27,29 @@ function drawTrial() {
     return;
   }
   const isNew = wanted.trials !== drawn?.trials;
-  if (!isNew && wanted.mode === drawn.mode) return;
+  if (!again && !isNew && wanted.mode === drawn.mode) return;
   drawn = wanted;
-  const sections = numbers.map((number) => h("section", { class: "trial", "aria-label": nameOf(data.rows[number]) }, h("p", { class: "soft" }, "loading")));
-  place.replaceChildren(steps(numbers), h("div", { class: numbers.length > 1 ? "beside" : "" }, sections));
-  numbers.forEach((number, at) => detailOf(number).then((detail) => { if (drawn === wanted) sections[at].replaceChildren(...heading(number, numbers), ...body(number, detail)); },
-    (error) => sections[at].replaceChildren(...heading(number, numbers), h("p", { class: "bad" }, "The trial cannot be loaded: " + error.message))));
+  const sections = again ? [...place.querySelectorAll("section.trial")] : numbers.map((number) => h("section", { class: "trial", "aria-label": nameOf(data.rows[number]) }, h("p", { class: "soft" }, "loading")));
+  if (!again) place.replaceChildren(steps(numbers), h("div", { class: numbers.length > 1 ? "beside" : "" }, sections));
   if (isNew) { scrollTo(0, 0); place.focus({ preventScroll: true }); }
+  const fill = async (number, at) => {
+    const [detail, error] = await detailOf(number).then((it) => [it, null], (it) => [null, it]);
+    const text = JSON.stringify([detail, data.rows[number]]);
+    if (drawn !== wanted || again && (error || text === wanted.texts[at])) return;
+    wanted.texts[at] = text;
+    sections[at].replaceChildren(...heading(number, numbers), ...(error ? [h("p", { class: "bad" }, "The trial cannot be loaded: " + error.message)] : body(number, detail)));
+    if (isNew && state.find && at === 0) showFound(sections[at], state.find);
+  };
+  await Promise.all(numbers.map(fill));
+}
+// Brings the first entry with a searched text into view, with the parts around it opened.
+function showFound(section, text) {
+  const has = (it) => it.textContent.toLowerCase().includes(text.toLowerCase());
+  const found = [...section.querySelectorAll(".timeline > li, pre, .path")].filter((it) => has(it) && ![...it.querySelectorAll("pre, li")].some(has))[0];
+  if (!found) return;
+  for (let outer = found; outer && outer !== section; outer = outer.parentElement) if (outer.tagName === "DETAILS") outer.open = true;
+  found.classList.add("found");
+  found.scrollIntoView({ block: "center" });
 }
 function steps(numbers) {
   const found = matching();
@@ -42,7 +59,7 @@ function steps(numbers) {
     return h("button", { onclick: () => step(by, wanted), title: "key " + key, ...(to === undefined ? { disabled: "" } : {}) }, label);
   };
   const any = () => true;
-  return h("nav", { class: "controls", "aria-label": "Trials" }, h("button", { onclick: () => go({ trial: "", beside: "" }), title: "key Escape" }, "← All trials"), move(-1, any, "Previous", "k"), move(1, any, "Next", "j"), move(1, isFailure, "Next failure", "n"),
+  return h("nav", { class: "controls", "aria-label": "Trials" }, h("button", { onclick: () => go({ trial: "", beside: "", find: "" }), title: "key Escape" }, "← All trials"), move(-1, any, "Previous", "k"), move(1, any, "Next", "j"), move(1, isFailure, "Next failure", "n"),
     at >= 0 ? h("span", { class: "soft" }, count(at + 1) + " of " + count(found.length)) : null);
 }
 function heading(number, numbers) {
@@ -51,8 +68,9 @@ function heading(number, numbers) {
   const label = (other) => data.agents[data.rows[other][AGENT]] + ", trial " + data.rows[other][TRIAL] + ", " + data.rows[other][STATUS];
   const beside = h("select", { "aria-label": "compare with", onchange: (event) => go({ trial: nameOf(row), beside: event.target.value }) },
     h("option", { value: "" }, "compare with"), others.slice(0, PAGE).map((other) => h("option", { value: nameOf(data.rows[other]) }, label(other))));
+  const retry = canRetry(row) ? h("button", { onclick: () => command({ retry: [row[FOLDER]] }, "Run " + nameOf(row) + " again?") }, "Run again") : null;
   const closing = numbers.length > 1 ? h("button", { onclick: () => go({ trial: nameOf(data.rows[numbers.find((it) => it !== number)]), beside: "" }) }, "Close") : null;
-  return [h("div", { class: "controls" }, h("h2", null, data.agents[row[AGENT]] + " on " + data.tasks[row[TASK]] + ", trial " + row[TRIAL]), others.length && numbers.length < 2 ? beside : null, closing)];
+  return [h("div", { class: "controls" }, h("h2", null, data.agents[row[AGENT]] + " on " + data.tasks[row[TASK]] + ", trial " + row[TRIAL]), others.length && numbers.length < 2 ? beside : null, retry, closing)];
 }
 function body(number, detail) {
   const row = data.rows[number];
@@ -67,7 +85,7 @@ function body(number, detail) {
   if (detail.diff) section("Change", drawDiff(detail.diff));
   if (detail.files?.length) section("Files", h("details", null, h("summary", null, plural(detail.files.length, "file") + " of the trial, raw logs among them"), h("ul", null, detail.files.map((file) => h("li", null, fileLink(number, file, file))))));
   const jump = h("nav", { class: "controls jump", "aria-label": "Parts of the trial" }, parts.map(([title, head]) => h("button", { class: "link", onclick: () => { head.scrollIntoView({ block: "start" }); head.focus({ preventScroll: true }); } }, title)));
-  const command = detail.rerun ? h("p", null, h("span", { class: "soft" }, "again "), h("code", null, detail.rerun)) : null;
+  const command = detail.rerun ? h("p", null, h("span", { class: "soft" }, "run it again with "), h("code", null, detail.rerun)) : null;
   return [h("p", null, h("strong", { class: tone(row[STATUS]) }, row[STATUS]), " · " + row[OUTCOME] + (row[MESSAGE] ? " · " : ""), row[MESSAGE]),
     h("p", { class: "facts" }, fact("score", row[SCORE] === null ? "–" : row[SCORE].toFixed(3)), fact("cost", dollars(row[COST])), fact("time", seconds(row[MS])), fact("tokens", count(row[TOKENS])), fact("cached", count(row[CACHED])),
       Object.entries(detail.facts || {}).map(([name, value]) => fact(name, value)), fact("folder", data.runs[row[RUN]] + "/" + row[FOLDER])),
@@ -77,8 +95,10 @@ const fileLink = (number, file, label) => h("a", { href: "files/" + encodeURICom
 // Other parts that reached the model.
 function context(detail) {
   const parts = [];
+  if (detail.messages?.length) parts.push(h("details", null, h("summary", null, "First messages to the model, with context files"), detail.messages.map((text) => h("pre", { class: "prompt", tabindex: "0" }, text))));
   if (detail.system) parts.push(h("details", null, h("summary", null, "System prompt"), h("pre", { class: "prompt", tabindex: "0" }, detail.system)));
   if (detail.tools?.length) parts.push(h("details", null, h("summary", null, plural(detail.tools.length, "tool") + " offered to the model"), h("p", null, detail.tools.join(", "))));
+  if (!detail.system && !detail.messages?.length) parts.push(h("p", { class: "soft" }, "The system prompt and the context files are unknown: no gateway saw the calls to the model."));
   if (detail.delivery?.length) parts.push(h("p", null, "Files, skills and servers of the variant:"), h("ul", { class: "texts" }, detail.delivery.map((text) => h("li", null, text))));
   return parts;
 }
@@ -163,5 +183,5 @@ function nextTrial(by, wanted) {
 function step(by, wanted) {
   readState();
   const to = nextTrial(by, wanted);
-  if (to !== undefined) go({ trial: nameOf(data.rows[to]), beside: "" });
+  if (to !== undefined) go({ trial: nameOf(data.rows[to]), beside: "", find: "" });
 }
