@@ -7,7 +7,9 @@ mod show;
 mod table;
 mod view;
 
-pub use self::print::{error, json_error, note, print, print_json, reader_is_gone, stream};
+pub use self::print::{
+    error, json_error, note, print, print_json, print_wrapped, reader_is_gone, stream,
+};
 pub use proctor_record::text::counted;
 pub use progress::Progress;
 pub use report::{count, exclusion_reasons, replay as replay_report, report, suite_report};

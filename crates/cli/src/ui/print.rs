@@ -2,10 +2,12 @@
 
 use std::{
     fmt::Write as _,
-    io::{self, BufWriter, Write},
+    io::{self, BufWriter, IsTerminal, Write},
     sync::atomic::{AtomicBool, Ordering},
 };
 
+use anstream::adapter::strip_str;
+use ratatui::{crossterm::terminal, text::Span};
 use serde::Serialize;
 
 use crate::{
@@ -29,6 +31,36 @@ pub fn print(text: &str) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     unless_gone(written)
+}
+
+/// Prints text whose long lines are wrapped between words, with a deeper indentation, if standard output is a terminal.
+pub fn print_wrapped(text: &str) -> io::Result<()> {
+    let size = io::stdout().is_terminal().then(terminal::size);
+    match size.and_then(Result::ok) {
+        Some((columns, _)) => print(&wrapped(text, usize::from(columns))),
+        None => print(text),
+    }
+}
+
+fn wrapped(text: &str, columns: usize) -> String {
+    let visible = |text: &str| Span::raw(strip_str(text).to_string()).width();
+    let mut all = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let line = line.strip_suffix('\n').unwrap_or(line);
+        let indent = line.len() - line.trim_start().len() + 2;
+        let mut used = 0;
+        for word in line.split_inclusive(' ') {
+            if used > indent && used + visible(word.trim_end()) > columns {
+                all.truncate(all.trim_end_matches(' ').len());
+                let _ = write!(all, "\n{:indent$}", "");
+                used = indent;
+            }
+            all.push_str(word);
+            used += visible(word);
+        }
+        all.push('\n');
+    }
+    all
 }
 
 /// Writes a stream to standard output. A closed pipe ends the stream and is not an error.
@@ -82,7 +114,7 @@ pub fn json_error(code: u8, message: &str, hint: Option<&str>, faults: &[FaultRe
         .take_while(|word| word != "--")
         .any(|word| word == "--json");
     if is_json {
-        let message = anstream::adapter::strip_str(message).to_string();
+        let message = strip_str(message).to_string();
         let error = serde_json::json!({
             "status": "error",
             "exit_code": code,
@@ -120,4 +152,17 @@ pub fn error(error: &CliError) {
     let text = personality.in_own_name(&text);
     // A failure to write to standard error cannot be reported.
     let _ = anstream::stderr().write_all(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_are_wrapped_between_words() {
+        let text = "short line\n  \x1b[31m✗\x1b[0m one two three\na /very/long/path/without/spaces end\n\nlast";
+        let expect = "short line\n  \x1b[31m✗\x1b[0m one two\n    three\na\n  /very/long/path/without/spaces\n  end\n\nlast\n";
+        assert_eq!(wrapped(text, 14), expect);
+        assert_eq!(wrapped("a b\n", 80), "a b\n");
+    }
 }

@@ -38,7 +38,7 @@ pub fn report(summary: &RunSummary) -> io::Result<()> {
         text.push_str(&exclusions(&summary.trials));
         text.push_str(&super::next_step(summary));
     }
-    super::print(&text)
+    super::print_wrapped(&text)
 }
 
 /// The line below the trials of a run.
@@ -88,7 +88,7 @@ pub fn suite_report(summary: &RunSummary) -> io::Result<()> {
         text.push_str(&replay(&name, trial.replay.as_ref()));
     }
     text.push_str(&super::next_step(summary));
-    super::print(&text)
+    super::print_wrapped(&text)
 }
 
 /// The excluded trials, by reason; empty if there are none.

@@ -10,7 +10,7 @@ use std::{
 
 use camino::Utf8Path;
 use proctor_harness::run::RunSummary;
-use proctor_record::record::{Record, TrialStatus, VerdictEvidence};
+use proctor_record::record::{Record, TrialStatus, TrialSummary, VerdictEvidence};
 use proctor_sandbox::host::Host;
 
 use super::{report, tame};
@@ -119,19 +119,28 @@ pub fn trial_list(summary: &RunSummary) -> String {
     text
 }
 
-/// The command that shows the first trial that did not pass; empty if all passed.
+/// The commands that show the first trial that did not pass and the pages of the run, and that run the rest.
 pub fn next_step(summary: &RunSummary) -> String {
     let failed = |trial: &&_| report::is_contender(trial) && trial.status != TrialStatus::Passed;
     let failed = summary.trials.iter().find(failed);
-    failed.map_or(String::new(), |trial| {
+    let shown = failed.map(|trial| {
         let name = tame(&format!("{}/{}#{}", trial.agent, trial.task, trial.trial));
         let name = if name.contains([' ', '\'', '"', '$', '(', ')']) {
             format!("'{}'", name.replace('\'', "'\\''"))
         } else {
             name
         };
-        format!("next: proctor show {name}\n")
-    })
+        format!("proctor show {name}")
+    });
+    let view = format!("proctor view {}", summary.run_id);
+    let is_cut_off = |trial: &TrialSummary| trial.status == TrialStatus::Interrupted;
+    let has_rest = summary.not_run > 0 || summary.trials.iter().any(is_cut_off);
+    let rest = format!("the same command with --resume {}", summary.run_id);
+    let steps = shown
+        .into_iter()
+        .chain([view])
+        .chain(has_rest.then_some(rest));
+    steps.map(|step| format!("next: {step}\n")).collect()
 }
 
 /// Prints text: through the pager if standard output is a terminal.

@@ -1,6 +1,6 @@
 //! `proctor show`: a trial in the terminal, by a unique start of its name.
 
-use proctor_testkit::TestContext;
+use proctor_testkit::{Terminal, TestContext};
 use serde_json::{Value, json};
 
 use crate::{
@@ -32,6 +32,7 @@ fn failing(context: &TestContext) {
     // The run names the next step.
     let next = "next: proctor show writer/one#1";
     assert!(output.stdout.contains(next), "{output}");
+    assert!(output.stdout.contains("next: proctor view 2"), "{output}");
     assert!(output.stdout.contains("exited with code 1"), "{output}");
 }
 
@@ -82,4 +83,23 @@ fn trials_of_a_run_are_listed_and_ambiguous_names_refused_with_candidates() {
     let output = context.proctor(["show", "nothing/such"]).run();
     output.assert_code(2);
     assert!(output.stderr.contains("no trial of"), "{output}");
+}
+
+#[test]
+fn trial_goes_through_the_pager_in_colour_tmux() {
+    let context = context();
+    failing(&context);
+    let env = [("PAGER", "head -n 2")];
+    let Some(terminal) = Terminal::open(&context, "the pager", &env, "show writer/one#1") else {
+        return;
+    };
+    let screen = terminal.is_given_back(0);
+    assert!(screen.contains("writer/one#1\nFAILED one"), "{screen}");
+    assert!(
+        !screen.contains("outcome"),
+        "not through the pager\n{screen}"
+    );
+    let colours = terminal.tmux(&["capture-pane", "-p", "-e"]).stdout;
+    assert!(colours.contains("\u{1b}[31m"), "{colours:?}");
+    assert!(!screen.contains('\u{202e}'), "{screen}");
 }

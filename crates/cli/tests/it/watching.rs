@@ -331,7 +331,7 @@ fn a_run_is_seen_and_steered_in_a_real_terminal_tmux() {
     };
     let screen = terminal.sees("working 日本語");
     assert!(screen.contains("slow · task #1"), "{screen}");
-    terminal.sees("✓ floor · task #1");
+    terminal.sees("✓ task #1");
     terminal.press(&["p"]);
     terminal.sees("paused: not starting more trials");
     terminal.press(&["p"]);

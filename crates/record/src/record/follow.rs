@@ -56,6 +56,8 @@ pub struct TrialView {
     pub earlier_tokens: u64,
     /// The cost; `None` if unknown.
     pub cost: Option<Usd>,
+    /// The score, if it has ended and is judged.
+    pub score: Option<f64>,
     /// The last event.
     pub last: Option<Event>,
 }
@@ -94,6 +96,12 @@ pub struct SeenRecord {
     pub completed_at: Option<String>,
     duration_ms: Option<u64>,
     pub usage: Option<Usage>,
+    score: Option<SeenScore>,
+}
+
+#[derive(Deserialize)]
+struct SeenScore {
+    value: f64,
 }
 
 #[derive(Deserialize)]
@@ -204,6 +212,7 @@ impl TrialView {
             tokens: None,
             earlier_tokens: 0,
             cost: None,
+            score: None,
             last: None,
         }
     }
@@ -233,6 +242,7 @@ impl TrialView {
         if !has_ended && matches!(self.state, TrialState::Waiting | TrialState::Ended(..)) {
             self.state = TrialState::Active(Phase::Preparing);
             (self.tokens, self.cost, self.duration_ms) = (None, None, None);
+            self.score = None;
         }
         for entry in tail.read() {
             self.heard(entry.event);
@@ -247,6 +257,7 @@ impl TrialView {
             let usage = record.usage.as_ref();
             self.tokens = usage.and_then(Usage::tokens).or(self.tokens);
             self.cost = usage.and_then(|usage| usage.total.cost_usd);
+            self.score = record.score.map(|it| it.value);
         } else if !is_running {
             self.state = TrialState::Dead;
         } else if self.state == TrialState::Dead {

@@ -118,9 +118,9 @@ fn footer(state: &ViewState, run: &RunView) -> String {
     }
     let keys = match state.purpose {
         Purpose::Run => {
-            "↑↓ move · ⏎ open · f follow · c cancel · p pause · q quit · / filter · t table · ? help"
+            "? help · ↑↓ move · ⏎ open · c cancel · p pause · / filter · t table · q quit"
         }
-        Purpose::Watch => "↑↓ move · ⏎ open · f follow · q quit · / filter · t table · ? help",
+        Purpose::Watch => "? help · ↑↓ move · ⏎ open · f follow · / filter · t table · q quit",
         Purpose::Replay => "space pause · + faster · - slower · → skip · ↑↓ scroll · q quit",
     };
     let mut held = String::new();

@@ -3,6 +3,7 @@
 //! for playback.
 
 mod draw;
+mod groups;
 mod player;
 mod screen;
 mod session;

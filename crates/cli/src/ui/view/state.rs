@@ -1,5 +1,7 @@
 //! The state of the view, and the effect of keys on it. This module does not draw or wait.
 
+use std::collections::BTreeMap;
+
 use proctor_record::record::{
     TrialStatus,
     follow::{RunView, TrialState, TrialView},
@@ -121,7 +123,7 @@ impl ViewState {
         }
     }
 
-    /// The indexes of the listed trials.
+    /// The indexes of the listed trials, agent by agent.
     pub fn listed(&self, run: &RunView) -> Vec<usize> {
         let wanted = self.filter.to_lowercase();
         let is_listed = |trial: &TrialView| {
@@ -137,10 +139,16 @@ impl ViewState {
             };
             is_shown && (wanted.is_empty() || name(trial).to_lowercase().contains(&wanted))
         };
+        let mut agents: BTreeMap<&str, usize> = BTreeMap::new();
+        for (place, trial) in run.trials.iter().enumerate() {
+            agents.entry(&trial.agent).or_insert(place);
+        }
         let trials = run.trials.iter().enumerate();
-        trials
+        let mut listed: Vec<usize> = trials
             .filter_map(|(place, trial)| is_listed(trial).then_some(place))
-            .collect()
+            .collect();
+        listed.sort_by_key(|place| agents[run.trials[*place].agent.as_str()]);
+        listed
     }
 
     /// Keeps the selection within the listed trials, and follows running trials if enabled.

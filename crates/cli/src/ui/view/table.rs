@@ -1,4 +1,5 @@
-//! The list of trials: one line each, with as many columns as fit.
+//! The list of trials: one line each, with as many columns as fit. The trials of each agent are below a line with its
+//! score so far.
 
 use jiff::Timestamp;
 use proctor_record::record::{
@@ -11,6 +12,7 @@ use ratatui::{
 };
 
 use super::{
+    groups::AgentGroup,
     state::{ViewState, name},
     text::{clock, fit, fit_right, line, short, tame},
 };
@@ -64,6 +66,30 @@ pub enum ListStyle {
     Wide,
 }
 
+/// A line of the list.
+enum ListRow {
+    /// The agent of the trials below, by its number.
+    Agent(usize),
+    /// A trial, by its index in the run.
+    Trial(usize),
+}
+
+/// The listed trials, below the lines of their agents unless there is only one.
+fn rows_of(listed: &[usize], run: &RunView, groups: &[AgentGroup]) -> Vec<ListRow> {
+    let mut rows = Vec::new();
+    let mut last = None;
+    for place in listed {
+        let agent = run.trials[*place].agent.as_str();
+        if groups.len() > 1 && last != Some(agent) {
+            let number = groups.iter().position(|it| it.agent == agent);
+            rows.extend(number.map(ListRow::Agent));
+        }
+        last = Some(agent);
+        rows.push(ListRow::Trial(*place));
+    }
+    rows
+}
+
 /// Draws the list for a size: a header, and the rows around the selected one.
 pub fn lines(
     state: &ViewState,
@@ -74,15 +100,32 @@ pub fn lines(
 ) -> Vec<Line<'static>> {
     let columns = Columns::of(width, style == ListStyle::Wide);
     let listed = state.listed(run);
+    let groups = AgentGroup::all(run);
+    let all = rows_of(&listed, run, &groups);
     let rows = height.saturating_sub(1);
-    let at = listed.iter().position(|place| Some(*place) == state.chosen);
+    let is_chosen =
+        |row: &ListRow| matches!(row, ListRow::Trial(place) if Some(*place) == state.chosen);
     // Keep the selected row in the middle if possible.
-    let top = at.unwrap_or(0).saturating_sub(rows / 2);
-    let top = top.min(listed.len().saturating_sub(rows));
+    let top = all.iter().position(is_chosen).unwrap_or(0);
+    let top = top.saturating_sub(rows / 2);
+    let top = top.min(all.len().saturating_sub(rows));
     let mut lines = vec![head(&columns)];
-    for place in listed.iter().skip(top).take(rows) {
-        let mut row = row(&run.trials[*place], &columns, now);
-        if Some(*place) == state.chosen {
+    for entry in all.iter().skip(top).take(rows) {
+        let place = match entry {
+            ListRow::Agent(number) => {
+                lines.push(group_row(&groups[*number], &columns));
+                continue;
+            }
+            ListRow::Trial(place) => *place,
+        };
+        let trial = &run.trials[place];
+        let name = if groups.len() > 1 {
+            format!("{} #{}", trial.task, trial.trial)
+        } else {
+            name(trial)
+        };
+        let mut row = row(trial, &name, &columns, now);
+        if is_chosen(entry) {
             row = row.patch_style(Style::new().add_modifier(Modifier::REVERSED));
         }
         lines.push(row);
@@ -110,7 +153,21 @@ fn head(columns: &Columns) -> Line<'static> {
     Line::styled(text.concat(), Style::new().add_modifier(Modifier::DIM))
 }
 
-fn row(trial: &TrialView, columns: &Columns, now: Timestamp) -> Line<'static> {
+/// An agent with its score so far.
+fn group_row(group: &AgentGroup, columns: &Columns) -> Line<'static> {
+    let wide = columns.name + 2 + columns.state + columns.elapsed;
+    let text = format!("{} · {}", tame(group.agent), group.text());
+    let cost = group.cost.map(|cost| format!("${:.4}", cost.dollars()));
+    let parts = [
+        fit(&text, wide),
+        fit_right(&group.tokens.map(short).unwrap_or_default(), columns.tokens),
+        fit_right(&cost.unwrap_or_default(), columns.cost),
+        fit("", columns.last),
+    ];
+    Line::styled(parts.concat(), Style::new().add_modifier(Modifier::BOLD))
+}
+
+fn row(trial: &TrialView, name: &str, columns: &Columns, now: Timestamp) -> Line<'static> {
     let (mark, word, color) = state_of(trial.state);
     let unknown = || "–".to_owned();
     let began = trial.state != TrialState::Waiting;
@@ -123,7 +180,7 @@ fn row(trial: &TrialView, columns: &Columns, now: Timestamp) -> Line<'static> {
     let style = Style::new().fg(color);
     Line::from(vec![
         Span::styled(format!("{mark} "), style),
-        Span::raw(fit(&tame(&name(trial)), columns.name)),
+        Span::raw(fit(&tame(name), columns.name)),
         Span::styled(fit(&format!(" {word}"), columns.state), style),
         Span::raw(fit_right(
             &figure(trial.elapsed_ms(now).map(clock)),

@@ -38,6 +38,7 @@ fn trial(number: usize, agent: &str, state: TrialState) -> TrialView {
         trial.duration_ms = Some(60_000);
         trial.tokens = Some(12_345);
         trial.cost = Usd::from_dollars(0.25);
+        trial.score = Some(f64::from(u8::from(agent == "claude")));
     }
     trial
 }
@@ -111,20 +112,37 @@ fn screen(state: &mut ViewState, (width, height): (u16, u16)) -> String {
 fn trials_and_running_session_are_side_by_side() {
     assert_snapshot!(screen(&mut ViewState::new(Purpose::Run), (110, 14)), @"
     proctor · 20260101-120000-00000001 · running
-    2/4 done · 1 running · 1 passed, 1 failed, 0 excluded · about 01:00 left · 25.7k tokens · $0.50
+    2/4 done · 1 running · 1 passed, 1 failed · $0.50 · 01:00 left · 25.7k tokens
       trial                  state         time  tokens│● claude · fix-日本語 #1 · running
-    ✓ claude · fix-日本語 #1 passed       01:00   12.3k│  changed: src/leap.rs
-    ✗ floor · fix-日本語 #1  failed       01:00   12.3k│00:00  ─ running the agent
-    ● claude · fix-日本語 #1 running      01:30     999│00:00  ~ Where is the test?
-    · floor · fix-日本語 #1  waiting                   │00:02  ✓ Edit src/leap.rs
-                                                       │01:01  ! API call retried (529)
-                                                       │01:02    I fixed [31mthe leap year 閏年 rule; now the
+    claude · score 1.00, 1/1 passed · 1/2 done    13.3k│  changed: src/leap.rs
+    ✓ fix-日本語 #1          passed       01:00   12.3k│00:00  ─ running the agent
+    ● fix-日本語 #1          running      01:30     999│00:00  ~ Where is the test?
+    floor · score 0.00, 0/1 passed · 1/2 done     12.3k│00:02  ✓ Edit src/leap.rs
+    ✗ fix-日本語 #1          failed       01:00   12.3k│01:01  ! API call retried (529)
+    · fix-日本語 #1          waiting                   │01:02    I fixed [31mthe leap year 閏年 rule; now the
                                                        │         tests must show that all of it works.
                                                        │01:03  ▸ Bash make test
                                                        │
                                                        │
-    ↑↓ move · ⏎ open · f follow · c cancel · p pause · q quit · / filter · t table · ? help
+    ? help · ↑↓ move · ⏎ open · c cancel · p pause · / filter · t table · q quit
     ");
+}
+
+/// The help, the cost and the score of each agent are visible on a small terminal.
+#[test]
+fn view_fits_a_terminal_of_80_columns() {
+    let shown = screen(&mut ViewState::new(Purpose::Run), (80, 24));
+    for part in [
+        "? help",
+        "q quit",
+        "$0.50",
+        "01:00 left",
+        "claude · score 1.00, 1/1 passed · 1/2 done",
+        "$0.2500",
+    ] {
+        assert!(shown.contains(part), "{part}\n{shown}");
+    }
+    assert!(!shown.contains('…'), "{shown}");
 }
 
 #[test]
@@ -132,19 +150,19 @@ fn narrow_terminal_shows_one_part_at_a_time() {
     let mut state = ViewState::new(Purpose::Run);
     assert_snapshot!(screen(&mut state, (44, 9)), @"
     proctor · 20260101-120000-00000001 · running
-    2/4 done · 1 running · 1 passed, 1 failed, …
+    2/4 done · 1 running · 1 passed, 1 failed ·…
       trial                   state         time
-    ✓ claude · fix-日本語 #1  passed       01:00
-    ✗ floor · fix-日本語 #1   failed       01:00
-    ● claude · fix-日本語 #1  running      01:30
-    · floor · fix-日本語 #1   waiting
-
-    ↑↓ move · ⏎ open · f follow · c cancel · p …
+    claude · score 1.00, 1/1 passed · 1/2 done
+    ✓ fix-日本語 #1           passed       01:00
+    ● fix-日本語 #1           running      01:30
+    floor · score 0.00, 0/1 passed · 1/2 done
+    ✗ fix-日本語 #1           failed       01:00
+    ? help · ↑↓ move · ⏎ open · c cancel · p pa…
     ");
     state.key(key('\n'), &run());
     assert_snapshot!(screen(&mut state, (44, 12)), @"
     proctor · 20260101-120000-00000001 · running
-    2/4 done · 1 running · 1 passed, 1 failed, …
+    2/4 done · 1 running · 1 passed, 1 failed ·…
     ● claude · fix-日本語 #1 · running
       changed: src/leap.rs
     00:00  ~ Where is the test?
@@ -154,7 +172,7 @@ fn narrow_terminal_shows_one_part_at_a_time() {
              rule; now the tests must show that
              all of it works.
     01:03  ▸ Bash make test
-    ↑↓ move · ⏎ open · f follow · c cancel · p …
+    ? help · ↑↓ move · ⏎ open · c cancel · p pa…
     ");
 }
 
@@ -162,15 +180,17 @@ fn narrow_terminal_shows_one_part_at_a_time() {
 fn table_shows_last_action_of_each_trial() {
     let mut state = ViewState::new(Purpose::Watch);
     state.key(key('t'), &run());
-    assert_snapshot!(screen(&mut state, (110, 8)), @"
+    assert_snapshot!(screen(&mut state, (110, 10)), @"
     proctor · 20260101-120000-00000001 · running
-    2/4 done · 1 running · 1 passed, 1 failed, 0 excluded · about 01:00 left · 25.7k tokens · $0.50
+    2/4 done · 1 running · 1 passed, 1 failed · $0.50 · 01:00 left · 25.7k tokens
       trial                                state         time  tokens     cost last
-    ✓ claude · fix-日本語 #1               passed       01:00   12.3k  $0.2500
-    ✗ floor · fix-日本語 #1                failed       01:00   12.3k  $0.2500
-    ● claude · fix-日本語 #1               running      01:30     999        – Bash make test
-    · floor · fix-日本語 #1                waiting
-    ↑↓ move · ⏎ open · f follow · q quit · / filter · t table · ? help
+    claude · score 1.00, 1/1 passed · 1/2 done                  13.3k  $0.2500
+    ✓ fix-日本語 #1                        passed       01:00   12.3k  $0.2500
+    ● fix-日本語 #1                        running      01:30     999        – Bash make test
+    floor · score 0.00, 0/1 passed · 1/2 done                   12.3k  $0.2500
+    ✗ fix-日本語 #1                        failed       01:00   12.3k  $0.2500
+    · fix-日本語 #1                        waiting
+    ? help · ↑↓ move · ⏎ open · f follow · / filter · t table · q quit
     ");
 }
 
@@ -220,8 +240,8 @@ fn selection_follows_running_trial_until_user_moves_it() {
     assert_eq!(state.chosen, Some(2));
     press(&mut state, "g");
     assert_eq!((state.chosen, state.follows), (Some(0), false));
-    press(&mut state, "jj");
-    assert_eq!(state.chosen, Some(2));
+    press(&mut state, "j");
+    assert_eq!(state.chosen, Some(2), "the next one of the agent");
     press(&mut state, "Gj");
     assert_eq!(
         state.chosen,

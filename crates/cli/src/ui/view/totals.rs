@@ -63,20 +63,20 @@ impl ViewTotals {
         let mut parts = vec![
             format!("{}/{} done", self.ended, self.expected),
             format!("{} running", self.active),
-            format!(
-                "{} passed, {} failed, {} excluded",
-                self.passed, self.failed, self.errors
-            ),
+            format!("{} passed, {} failed", self.passed, self.failed),
         ];
-        if let Some(left) = self.left_ms {
-            parts.push(format!("about {} left", clock(left)));
-        }
-        if self.tokens > 0 {
-            parts.push(format!("{} tokens", short(self.tokens)));
+        if self.errors > 0 {
+            parts.push(format!("{} excluded", self.errors));
         }
         if self.cost != Usd::default() {
             let least = if self.is_cost_partial { "≥ " } else { "" };
             parts.push(format!("{least}${:.2}", self.cost.dollars()));
+        }
+        if let Some(left) = self.left_ms {
+            parts.push(format!("{} left", clock(left)));
+        }
+        if self.tokens > 0 {
+            parts.push(format!("{} tokens", short(self.tokens)));
         }
         parts.join(" · ")
     }
