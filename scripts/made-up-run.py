@@ -38,7 +38,7 @@ def folder_name(task):
 
 
 def verdict(name, score, message, **more):
-    return {"evaluator": name, "status": "passed" if score >= 0.5 else "failed", "score": score, "weight": 1.0, "message": message,
+    return {"evaluator": name, "status": "passed" if score == 1.0 else "failed", "score": score, "weight": 1.0, "message": message,
             "metrics": more, "duration_ms": 40, "timestamp": "2026-11-01T00:00:00Z"}
 
 
@@ -84,6 +84,7 @@ def session(words):
 
 
 plan = []
+totals = []
 for agent in agents:
     for task in tasks:
         for number in range(1, trials_each + 1):
@@ -91,11 +92,19 @@ for agent in agents:
             artifacts = run / "trials" / agent / folder_name(task) / f"trial-{number}" / "artifacts"
             artifacts.mkdir(parents=True)
             words = NASTY if hostile else "the parser skips a token when the line ends in a comment, so the last field is lost. " * 3
-            (artifacts / "record.json").write_text(json.dumps(record(agent, task, number)))
+            made = record(agent, task, number)
+            (artifacts / "record.json").write_text(json.dumps(made))
+            totals.append({"agent": agent, "task": task, "status": made["status"], "cost_usd": made["usage"]["cost_usd"]})
+            (artifacts / "prompt.md").write_text(f"`cargo test {task}` fails: the last field of a line is lost. Fix it.\n")
+            context = {"system": "You are a careful engineer.", "tools": [{"type": "function", "function": {"name": name}} for name in ("Bash", "Edit", "Read")],
+                       "messages": ["# AGENTS.md\n\nRun the tests before you finish.", f"`cargo test {task}` fails: the last field of a line is lost. Fix it."]}
+            (artifacts / "model-context.json").write_text(json.dumps(context))
             (artifacts / "events.ndjson").write_text("".join(json.dumps(event) + "\n" for event in session(words)))
             tools = [{"name": "Edit", "id": f"t{n}", "arguments": json.dumps({"file_path": f"src/part{n}.rs", "new": words[:500]}), "result": words[:300]} for n in range(8)]
             (artifacts / "youbencha-log.json").write_text(json.dumps({"messages": [], "tool_calls": tools}))
-            (artifacts / "calls.ndjson").write_text("".join(json.dumps({"call": n, "path": "/v1/messages", "model": "claude-opus-5-5", "status": 429 if n == 1 else 200, "total_ms": 800, "cost_nano_usd": 9000000, "retries": 0}) + "\n" for n in range(3)))
+            (artifacts / "calls.ndjson").write_text("".join(json.dumps({"call": n, "at": f"2026-11-01T00:00:{2 + 4 * n:02}.500Z", "path": "/v1/messages", "model": "claude-opus-5-5", "status": 429 if n == 1 else 200, "total_ms": 2800, "cost_nano_usd": 9000000, "retries": 0,
+                "usage": {"input": 4100 + 900 * n, "output": 240, "cache_read": 9000 * n}}) + "\n" for n in range(3)))
             diff = "diff --git a/src/parse.rs b/src/parse.rs\n--- a/src/parse.rs\n+++ b/src/parse.rs\n@@ -1,4 +1,6 @@\n fn parse(line: &str) -> Option<Field> {\n-    let end = line.find('#')?; // the last field was lost\n+    let end = line.find('#').unwrap_or(line.len());\n+    let number = 42;\n+    return Field::new(\"name\", &line[..end]);\n }\n"
             (artifacts / "git-diff.patch").write_text(diff + (f"+{NASTY}\n" if hostile else ""), encoding="utf-8", errors="surrogatepass")
+(run / "summary.json").write_text(json.dumps({"not_run": 0, "trials": totals}))
 (run / "plan.json").write_text(json.dumps({"suite": "made-up.yaml", "seed": 7, "trials": plan}))
