@@ -60,6 +60,7 @@ pub(crate) fn made_up(seen: &[MadeUpTrial]) -> Trials {
             components: score
                 .map(|value| vec![component("tests", value), component("lint", 1.0)])
                 .unwrap_or_default(),
+            rewards: BTreeMap::new(),
             message: if score.is_some_and(|score| score < 1.0) {
                 "tests: 3 of 4 passed <&\"']]>".to_owned()
             } else {
@@ -665,4 +666,32 @@ fn results_of_youbencha_are_reported() {
     ");
     assert!(results_text(json).unwrap().contains("copilot-cli"));
     assert!(results_text(b"{}").is_err());
+}
+
+#[test]
+fn each_reward_of_an_agent_has_a_mean_over_its_tasks() {
+    let mut trials = made_up(&[
+        ("a", "one", 1, Some(1.0), None),
+        ("a", "one", 2, Some(0.0), None),
+        ("a", "two", 1, Some(1.0), None),
+        ("b", "two", 1, Some(1.0), None),
+    ]);
+    let rewards = |speed, style| BTreeMap::from([("speed".into(), speed), ("style".into(), style)]);
+    // The second trial has a score, but its tests ended without rewards.
+    trials.trials[0].rewards = rewards(0.5, 1.0);
+    trials.trials[2].rewards = rewards(3.0, -1.0);
+    let report = Report::new(&trials, Basis::default());
+    let means: Vec<(&str, f64)> = report.agents[0]
+        .rewards
+        .iter()
+        .map(|(name, figure)| (name.as_str(), figure.mean))
+        .collect();
+    assert_eq!(means, [("speed", 1.625), ("style", -0.25)]);
+    assert!(report.agents[1].rewards.is_empty());
+    let line = text(&report);
+    let line = line.lines().find(|line| line.contains("mean rewards"));
+    assert_eq!(
+        line,
+        Some("a: mean rewards: speed 1.625 [0.250, 3.000], style -0.250 [-1.000, 0.500].")
+    );
 }

@@ -196,6 +196,16 @@ pub(super) fn findings(report: &Report) -> Vec<String> {
             report.pareto_front.join(", ")
         ));
     }
+    for agent in report.agents.iter().filter(|it| !it.rewards.is_empty()) {
+        let means = agent.rewards.iter();
+        let means = means.map(|(name, figure)| format!("{name} {}", figures::score(Some(*figure))));
+        let means: Vec<String> = means.collect();
+        lines.push(format!(
+            "{}: mean rewards: {}.",
+            agent.name,
+            means.join(", ")
+        ));
+    }
     for agent in report.contenders() {
         if let (Some(any), Some(all)) = (agent.pass_at_k, agent.pass_pow_k) {
             let ends = |mean: &crate::stats::Mean| {

@@ -254,6 +254,9 @@ pub struct Trial {
     pub delivery: Vec<DeliveryRecord>,
     /// The components of its score.
     pub components: Vec<Component>,
+    /// The rewards of a Harbor task that has several.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub rewards: BTreeMap<String, f64>,
     /// Why it did not pass, in one line.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
@@ -336,6 +339,19 @@ pub fn components_of(record: &Record) -> Vec<Component> {
     components
 }
 
+/// The rewards of a Harbor task by key; empty if there is only the one that is the score.
+fn rewards_of(record: &Record) -> BTreeMap<String, f64> {
+    let verdict = record.verdicts.iter().find(|it| it.is_reward());
+    let rewards = verdict.and_then(|it| it.metrics.get("rewards")?.as_object());
+    let rewards = rewards.filter(|rewards| rewards.len() > 1).into_iter();
+    let is_void = verdict.is_some_and(|it| it.metrics.contains_key("tampered"));
+    let value = |(name, value): (&String, &Value)| {
+        let value = value.as_f64().filter(|value| value.is_finite())?;
+        Some((one_line(name), if is_void { 0.0 } else { value }))
+    };
+    rewards.flatten().filter_map(value).collect()
+}
+
 fn unverified_judges(record: &Record) -> Vec<String> {
     let verdicts = record.verdicts.iter();
     let unverified = verdicts.filter(|it| it.metrics.get("unverified") == Some(&true.into()));
@@ -370,6 +386,7 @@ impl Trial {
             unverified_judges: unverified_judges(record),
             delivery: record.delivery.clone(),
             components: components_of(record),
+            rewards: rewards_of(record),
             message: record.reason().unwrap_or_default(),
             folder,
             source: RowSource::Record,
@@ -400,6 +417,7 @@ impl Trial {
             unverified_judges: Vec::new(),
             delivery: Vec::new(),
             components: meta.components().into_iter().map(component).collect(),
+            rewards: BTreeMap::new(),
             message: message.chars().take(LONGEST_REASON).collect(),
             folder,
             source: RowSource::ThunderdomeMeta,

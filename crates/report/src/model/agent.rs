@@ -1,7 +1,10 @@
 //! The figures of one agent, each with n and confidence interval, with excluded trials handled both
 //! ways.
 
-use std::{collections::BTreeMap, num::NonZeroU64};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    num::NonZeroU64,
+};
 
 use proctor_record::{record::TrialStatus, usage::Usd};
 use serde::Serialize;
@@ -119,6 +122,9 @@ pub struct AgentReport {
     pub score_excluded_as_zero: Option<Figure>,
     /// The score where the floor is 0 and the ceiling is 1, on tasks that have both.
     pub normalised_score: Option<Figure>,
+    /// The mean of each reward on the Harbor tasks that have several.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub rewards: BTreeMap<String, Figure>,
     /// The fraction of passed trials.
     pub pass_rate: Option<PassRate>,
     /// The probability that at least one of k attempts passes; null unless every task has k trials.
@@ -234,6 +240,7 @@ pub(crate) fn agent_report(
         normalised_score: is_contender
             .then(|| Figure::of(&normalised(row, tasks), basis))
             .flatten(),
+        rewards: rewards(row, basis),
         pass_rate: pass_rate(&row.passes, level),
         pass_at_k: k.and_then(|k| pass_at_k(&row.passes, k, level)),
         pass_pow_k: k.and_then(|k| pass_pow_k(&row.passes, k, level)),
@@ -243,6 +250,24 @@ pub(crate) fn agent_report(
         tokens: median(tokens),
         cached_tokens: median(cached_tokens),
     }
+}
+
+/// The figure of each reward key. A judged trial without a reward that others of its task have counts as 0, as in
+/// Harbor.
+fn rewards(row: &Row, basis: Basis) -> BTreeMap<String, Figure> {
+    let all = row.trials.iter();
+    let known: BTreeSet<(&String, usize)> = all
+        .flat_map(|trial| trial.rewards.keys().map(|name| (name, trial.task)))
+        .collect();
+    let names: BTreeSet<&String> = known.iter().map(|(name, _)| *name).collect();
+    let figure = |name: &String| {
+        let value = |trial: &Trial| {
+            let missing = known.contains(&(name, trial.task)).then_some(0.0);
+            trial.rewards.get(name).copied().or(missing)
+        };
+        Some((name.clone(), Figure::of(&row.values(value), basis)?))
+    };
+    names.into_iter().filter_map(figure).collect()
 }
 
 fn normalised(row: &Row, tasks: &[TaskReport]) -> Scores {

@@ -214,6 +214,7 @@ mod tests {
             unverified_judges: Vec::new(),
             delivery: Vec::new(),
             components: Vec::new(),
+            rewards: std::collections::BTreeMap::new(),
             message: "3 of 4 passed <&\"']]>".to_owned(),
             folder: "trials/a/t/trial-1".into(),
             source: proctor_report::RowSource::Record,
