@@ -5,6 +5,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// A process to run.
 #[derive(Clone, Debug)]
 pub struct Command {
@@ -23,6 +25,8 @@ pub struct Command {
     pub output: Output,
     /// The limits that stop the process.
     pub limits: Limits,
+    /// The fate of processes that outlive the main one. Outside containers they always end.
+    pub background: Background,
 }
 
 impl Command {
@@ -36,8 +40,22 @@ impl Command {
             stdin: Stdin::Null,
             output: Output::Pipes,
             limits: Limits::default(),
+            background: Background::End,
         }
     }
+}
+
+/// The fate of background processes in a container: those that outlive the main process of a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Background {
+    /// They end with the job, also those of earlier jobs.
+    #[default]
+    End,
+    /// They are stopped, and go on during the next job. After a timeout or a cancellation they end.
+    Keep,
+    /// Those of earlier jobs stay stopped during this short job and after it.
+    Freeze,
 }
 
 /// The standard input of a process.

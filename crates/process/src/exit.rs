@@ -107,6 +107,8 @@ pub enum EndReason {
     Cancelled,
     /// The caller had what it wanted.
     Asked,
+    /// The process had its result. Background processes are kept, as if it had ended by itself.
+    Finished,
     /// The supervisor died without a report, and the processes that it had started were killed. The end of the
     /// main process is then not known.
     SupervisorLost,
@@ -121,6 +123,8 @@ pub struct Report {
     pub duration: Duration,
     /// Processes that outlived the main one by more than its grace, and were killed. At most 64 are named.
     pub leaked: Vec<Leak>,
+    /// Processes that outlived the main one and were kept; see [`Background::Keep`](crate::Background::Keep).
+    pub background: Vec<Leak>,
     /// The resources used by the process tree; `None` if unknown.
     pub usage: Option<Usage>,
     /// Bytes read from stdout, delivered or not.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Leak, Status, Usage};
+use crate::{Background, Leak, Status, Usage};
 
 /// The argument that makes an executable act as the first process of a container.
 pub const INIT: &str = "__init";
@@ -19,6 +19,9 @@ pub const JOB_FILE: &str = "/proctor/job/job.json";
 
 /// Where it leaves its [`JobReport`].
 pub const REPORT_FILE: &str = "/proctor/report.json";
+
+/// The length of the bytes that announce the end of a job; see [`Job::has_secret`].
+pub const ANNOUNCEMENT: usize = 33;
 
 /// One command to run in a container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +51,11 @@ pub struct Job {
     pub term_grace: Duration,
     /// The time that processes left behind may go on after the exit of the main one.
     pub leak_grace: Duration,
+    /// The fate of background processes.
+    pub background: Background,
+    /// Whether the first [`ANNOUNCEMENT`] bytes of the container's input are a secret, not input of the job. The first
+    /// process writes it to stdout and stderr when a job has ended and the container goes on.
+    pub has_secret: bool,
 }
 
 /// A command that runs beside a [`Job`].
@@ -117,7 +125,7 @@ pub struct Relay {
 /// The result of a [`Job`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobReport {
-    /// Why it could not be started; everything else is empty then.
+    /// Why it could not be started; everything else but `kept` is empty then.
     pub failure: Option<JobFailure>,
     /// How the main process ended; `None` if that was never known.
     pub status: Option<Status>,
@@ -127,6 +135,8 @@ pub struct JobReport {
     pub duration: Duration,
     /// Processes that outlived the main one by more than their grace.
     pub leaked: Vec<Leak>,
+    /// Processes that were kept for the next job, which therefore needs no new start of the container.
+    pub kept: Option<Vec<Leak>>,
     /// CPU time and memory of the processes.
     pub usage: Option<Usage>,
     /// The most memory the whole container held at one time, file cache included.

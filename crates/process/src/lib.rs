@@ -29,19 +29,19 @@ mod sys;
 use std::process::ExitCode;
 
 pub use capture::{Capture, CaptureError, CaptureLimits, CapturePaths};
-pub use command::{Command, Limits, Output, Stdin, Supervisor};
+pub use command::{Background, Command, Limits, Output, Stdin, Supervisor};
 pub use error::Error;
 pub use exit::{EndReason, Exit, Leak, Report, Status, Usage};
 pub use interactive::run_interactive;
 pub use job::{
-    INIT, InitEnd, JOB_FILE, Job, JobFailure, JobInput, JobReport, REPORT_FILE, Readiness, Relay,
-    Service, TerminalSize, oom_kills_in,
+    ANNOUNCEMENT, INIT, InitEnd, JOB_FILE, Job, JobFailure, JobInput, JobReport, REPORT_FILE,
+    Readiness, Relay, Service, TerminalSize, oom_kills_in,
 };
 pub use keep::keep;
 pub use lines::{Line, Lines};
 pub use names::{plain_path, startable_names};
 pub use process::{Event, Process, Stream};
-pub use remove::REMOVE;
+pub use remove::{PAUSE, REMOVE};
 
 /// Acts as supervisor of one process, as the first process of a container or as a program that removes files there, if
 /// this program was started for that, and returns the exit code then.
@@ -55,6 +55,8 @@ pub fn supervise_if_asked() -> Option<ExitCode> {
         Some(sys::init())
     } else if first == REMOVE {
         Some(remove::remove_all(std::env::args_os().skip(2)))
+    } else if first == PAUSE {
+        Some(remove::pause(std::env::args_os().nth(2)))
     } else {
         None
     }

@@ -374,6 +374,7 @@ impl Process {
             },
             duration: finished.duration,
             leaked: finished.leaked,
+            background: Vec::new(),
             usage: finished.usage,
             stdout_bytes: stdout.bytes,
             stderr_bytes: stderr.bytes,

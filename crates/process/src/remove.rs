@@ -5,9 +5,20 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// The argument that makes an executable remove the files and folders that the other arguments name.
 pub const REMOVE: &str = "__remove";
+
+/// The argument that makes an executable wait for as many milliseconds as the next argument says.
+pub const PAUSE: &str = "__pause";
+
+/// Waits.
+pub(crate) fn pause(millis: Option<OsString>) -> ExitCode {
+    let millis = millis.and_then(|it| it.to_str()?.parse().ok());
+    std::thread::sleep(Duration::from_millis(millis.unwrap_or(0)));
+    ExitCode::SUCCESS
+}
 
 /// Removes all of them; says on stderr which of them could not be removed.
 pub(crate) fn remove_all(paths: impl Iterator<Item = OsString>) -> ExitCode {

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, path::PathBuf, time::SystemTime};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_process::{
-    Command, Job, JobInput, Limits, Output, Process, REMOVE, Readiness, Relay, Service, Stdin,
-    TerminalSize,
+    Background, Command, Job, JobInput, Limits, Output, PAUSE, Process, REMOVE, Readiness, Relay,
+    Service, Stdin, TerminalSize,
 };
 use proctor_record::{fs::dir, platform};
 
@@ -333,6 +333,14 @@ impl ExecEnv {
         }
     }
 
+    /// Ends the processes that earlier commands left for later ones.
+    pub async fn end_background(&self) -> Result<(), EngineError> {
+        match self {
+            ExecEnv::Local => Ok(()),
+            ExecEnv::Docker(exec_env) => exec_env.container.end_background().await,
+        }
+    }
+
     /// Starts to remove its resources; [`leave`](Self::leave) waits for that.
     pub fn dismiss(&self) {
         if let ExecEnv::Docker(exec_env) = self {
@@ -439,6 +447,8 @@ impl ContainerEnv {
             wall: None,
             term_grace: command.limits.term_grace,
             leak_grace: command.limits.leak_grace,
+            background: command.background,
+            has_secret: false,
         }
     }
 
@@ -456,7 +466,10 @@ impl ContainerEnv {
         let empty = ["find", folder, "-mindepth", "1", "-delete"];
         let root = Some("0:0".to_owned());
         let limit = std::time::Duration::from_mins(5);
-        match self.ask_as(root, &empty, limit).await? {
+        match self
+            .ask_as(root, &empty, (limit, Background::Freeze))
+            .await?
+        {
             Some(ShortOutput { is_good: true, .. }) => Ok(()),
             other => Err(EngineError::Refused {
                 doing: format!("empty {folder}"),
@@ -476,7 +489,10 @@ impl ContainerEnv {
         let argv: Vec<&str> = [BINARY, REMOVE].iter().chain(paths).copied().collect();
         let root = Some("0:0".to_owned());
         let limit = std::time::Duration::from_mins(5);
-        match self.ask_as(root, &argv, limit).await? {
+        match self
+            .ask_as(root, &argv, (limit, Background::Freeze))
+            .await?
+        {
             Some(ShortOutput { is_good: true, .. }) => Ok(()),
             other => Err(EngineError::Refused {
                 doing: format!("remove {}", paths.join(" and ")),
@@ -484,6 +500,16 @@ impl ContainerEnv {
                 message: other.map_or_else(String::new, |answer| answer.said),
             }),
         }
+    }
+
+    /// Lets background processes go on for a while, without other processes.
+    pub async fn run_background(&self, time: std::time::Duration) -> Result<(), EngineError> {
+        let millis = time.as_millis().to_string();
+        let argv = [BINARY, PAUSE, &millis];
+        let limit = time + std::time::Duration::from_mins(1);
+        let root = Some("0:0".to_owned());
+        self.ask_as(root, &argv, (limit, Background::Keep)).await?;
+        Ok(())
     }
 
     /// Makes a user of the image the user of later commands.
@@ -497,7 +523,9 @@ impl ContainerEnv {
         argv: &[&str],
         limit: std::time::Duration,
     ) -> Result<Option<String>, EngineError> {
-        let answer = self.ask_as(self.user.clone(), argv, limit).await?;
+        let answer = self
+            .ask_as(self.user.clone(), argv, (limit, Background::Freeze))
+            .await?;
         Ok(answer.map(|answer| answer.said))
     }
 
@@ -505,7 +533,7 @@ impl ContainerEnv {
         &self,
         user: Option<String>,
         argv: &[&str],
-        limit: std::time::Duration,
+        (limit, background): (std::time::Duration, Background),
     ) -> Result<Option<ShortOutput>, EngineError> {
         use proctor_process::{Event, JobFailure, Status};
         let mut command = Command::new(argv[0], PathBuf::from("/"));
@@ -519,6 +547,7 @@ impl ContainerEnv {
             output: Some(1 << 20),
             ..Limits::default()
         };
+        command.background = background;
         let job = self.job(&command, user);
         let mut running = self.start_job(job, command).await?;
         let mut said = Vec::new();

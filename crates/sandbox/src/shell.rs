@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_process::{
-    Capture, CaptureLimits, CapturePaths, Command, EndReason, Event, Exit, Limits, Output, Status,
-    Stdin,
+    Background, Capture, CaptureLimits, CapturePaths, Command, EndReason, Event, Exit, Limits,
+    Output, Status, Stdin,
 };
 use proctor_record::platform::{self, Shell};
 use tokio_util::sync::CancellationToken;
@@ -27,6 +27,8 @@ pub struct ShellCommand<'a> {
     pub timeout: Option<Duration>,
     /// The directory for its output.
     pub logs: Utf8PathBuf,
+    /// The fate of background processes in a container.
+    pub background: Background,
 }
 
 /// The result of a command.
@@ -146,6 +148,7 @@ impl ShellCommand<'_> {
                 wall: self.timeout,
                 ..Limits::default()
             },
+            background: self.background,
         };
         Ok((command, capture))
     }

@@ -13,6 +13,7 @@ mod table;
 mod support;
 
 mod attacks;
+mod background;
 mod ends;
 mod images;
 mod leftovers;

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use crate::support::{Rig, finish, sh};
 
 /// The test engine at an address that says nothing of this machine. Ends with the set of tasks.
-async fn remote() -> Option<(Rig, JoinSet<()>)> {
+pub async fn remote() -> Option<(Rig, JoinSet<()>)> {
     let host = docker_host()?;
     let socket = host
         .strip_prefix("unix://")

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use proctor_process::{Event, Job, JobInput, Limits, Report, Stream, Supervisor};
+use proctor_process::{Background, Event, Job, JobInput, Limits, Report, Stream, Supervisor};
 use proctor_sandbox::docker::{
     Container, ContainerProcess, ContainerSpec, Engine, EngineError, EngineOptions, JobFacts,
     RUN_LABEL,
@@ -97,6 +97,8 @@ pub fn sh(script: &str) -> Job {
         wall: None,
         term_grace: Duration::ZERO,
         leak_grace: Duration::ZERO,
+        background: Background::End,
+        has_secret: false,
     }
 }
 

@@ -8,6 +8,7 @@ use std::{
 };
 
 use camino::{Utf8Path, Utf8PathBuf};
+use proctor_process::Background;
 use proctor_record::{
     fs::{beneath::UntrustedDir, dir},
     platform::{self, FileWatch, FileWrites, FolderWatch, Shell},
@@ -493,6 +494,7 @@ impl<'a> CleanCopy<'a> {
             cwd: &self.exec_env.inside(&cwd),
             timeout,
             logs,
+            background: Background::End,
         };
         command
             .run(&self.exec_env, self.judging.host, self.judging.cancel)

@@ -2,6 +2,7 @@
 //! their reward. The exit code of the tests is ignored.
 
 mod artifacts;
+mod background;
 mod container;
 mod definition;
 mod interpreters;
@@ -10,6 +11,7 @@ use std::collections::BTreeMap;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
+use proctor_process::Background;
 use proctor_record::{
     fs::{
         beneath::UntrustedDir,
@@ -103,6 +105,7 @@ async fn judge_here(
         cwd,
         timeout: Some(verifier.timeout),
         logs: logs.clone(),
+        background: Background::End,
     };
     let ran = command
         .run(&ExecEnv::Local, judging.host, judging.cancel)

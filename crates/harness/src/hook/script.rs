@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use camino::Utf8PathBuf;
+use proctor_process::Background;
 use proctor_record::record::{HookPhase, HookStatus};
 use proctor_sandbox::{
     ExecEnv,
@@ -38,6 +39,7 @@ impl ScriptHook {
             cwd: own_dir.as_deref().unwrap_or(context.cwd),
             timeout: Some(Duration::from_millis(self.timeout_ms)),
             logs: logs.clone(),
+            background: Background::End,
         };
         let ran = command
             .run(&ExecEnv::Local, context.host, context.cancel)

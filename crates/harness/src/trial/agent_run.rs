@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
-use proctor_process::{Capture, CaptureLimits, CapturePaths, Limits, Report};
+use proctor_process::{Background, Capture, CaptureLimits, CapturePaths, Limits, Report};
 use proctor_record::{
     outcome::{EndedBy, Ending, Outcome},
     platform,
@@ -20,6 +20,7 @@ use super::{
     logs_folder, millis,
 };
 use crate::{
+    evaluate::{Evaluator, Verifier, VerifierMode},
     model_access::{self, KeyAccount, TrialModels},
     trial::{
         contestant::Contestant,
@@ -84,6 +85,7 @@ impl Trial<'_> {
                 output: limits.output.max_bytes,
                 ..Limits::default()
             },
+            background: self.background(),
             progress: limits.progress,
             paths: CapturePaths {
                 stdout: self.artifacts.join("raw/stdout").into(),
@@ -286,6 +288,35 @@ impl Trial<'_> {
                 "the agent left a process behind, which was ended: {} ({})",
                 leak.name, leak.pid
             ));
+        }
+        let kept: Vec<String> = report
+            .background
+            .iter()
+            .map(|process| format!("{} ({})", process.name, process.pid))
+            .collect();
+        if !kept.is_empty() {
+            self.note(format!(
+                "background processes of the agent go on while it is judged: {}",
+                kept.join(", ")
+            ));
+        }
+    }
+
+    /// The fate of processes that the agent leaves behind: a task in Harbor's format may be judged by what they serve.
+    pub(super) fn background(&self) -> Background {
+        let mut verifiers = self
+            .plan
+            .task
+            .evaluators
+            .iter()
+            .filter_map(Evaluator::verifier);
+        let uses = |verifier: &Verifier| {
+            verifier.mode == VerifierMode::Shared || !verifier.collect.is_empty()
+        };
+        if verifiers.any(uses) {
+            Background::Keep
+        } else {
+            Background::End
         }
     }
 

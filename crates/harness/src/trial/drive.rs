@@ -6,8 +6,8 @@ use std::{collections::BTreeSet, io, path::Path, time::Duration};
 use camino::{Utf8Path, Utf8PathBuf};
 use proctor_agents::agent::{Input, Launch, Terminal};
 use proctor_process::{
-    Capture, CaptureError, CaptureLimits, CapturePaths, Command, EndReason, Event, Limits, Line,
-    Lines, Output, Report, Status, Stdin, Stream,
+    Background, Capture, CaptureError, CaptureLimits, CapturePaths, Command, EndReason, Event,
+    Limits, Line, Lines, Output, Report, Status, Stdin, Stream,
 };
 use proctor_record::{
     fs::beneath::UntrustedDir,
@@ -54,6 +54,8 @@ pub struct Drive<'a> {
     pub trial_dir: &'a Utf8Path,
     /// The limits of the process.
     pub limits: Limits,
+    /// The fate of processes that it leaves behind.
+    pub background: Background,
     /// When the agent is ended for making no progress.
     pub progress: ProgressLimits,
     /// The files for its output.
@@ -125,6 +127,7 @@ impl Drive<'_> {
         let mut sink = SessionSink::new(self.log, self.listener, progress);
         sink.required_mcp = self.required_mcp;
         let mut reader = SessionReader::new(launch.session, sink);
+        self.exec_env.end_background().await?;
         let mut process = self.exec_env.start(command, self.host).await?;
         if launch.input == Input::Session {
             reader.session.on_open(&mut reader.sink);
@@ -158,7 +161,7 @@ impl Drive<'_> {
                 }
                 () = at(end_at), if end_at.is_some() => {
                     reader.sink.end_at = None;
-                    process.end(EndReason::Asked);
+                    process.end(EndReason::Finished);
                 }
                 () = at(quiet_until), if quiet_until.is_some() => {
                     quiet_until = None;
@@ -227,6 +230,7 @@ impl Drive<'_> {
                 Terminal::Pty => PTY_SIZE,
             },
             limits: self.limits,
+            background: self.background,
         }
     }
 }
@@ -292,6 +296,7 @@ fn ending(report: &Report, stuck: &Stuck) -> Ending {
         EndReason::OutputLimit => EndedBy::OutputLimit,
         EndReason::Cancelled => EndedBy::Cancelled,
         EndReason::SupervisorLost => EndedBy::SupervisorLost,
+        EndReason::Finished => EndedBy::Session,
         EndReason::Asked => match stuck {
             Stuck::No => EndedBy::Session,
             Stuck::Quiet => EndedBy::NoProgress,

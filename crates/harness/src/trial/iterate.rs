@@ -218,6 +218,7 @@ impl Iterations<'_, '_> {
             cwd: &self.trial.workdir(&self.site),
             timeout: Some(timeout),
             logs: self.trial.artifacts.join(CHECK),
+            background: self.trial.background(),
         };
         let ended = command
             .run(exec_env, self.trial.context.host, self.trial.context.cancel)

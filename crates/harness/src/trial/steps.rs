@@ -7,6 +7,7 @@
 use std::time::Instant;
 
 use camino::Utf8Path;
+use proctor_process::Background;
 use proctor_record::{
     outcome::Outcome,
     record::{IterationReason, SandboxRecord, Verdict, VerdictStatus},
@@ -227,6 +228,7 @@ impl<'a> Trial<'a> {
             cwd: workdir,
             timeout,
             logs: self.artifacts.join(SETUP),
+            background: Background::End,
         };
         let user = match &self.record.sandbox {
             SandboxRecord::Docker(record) => record.user.clone(),

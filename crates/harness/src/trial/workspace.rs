@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use camino::Utf8Path;
 use proctor_agents::agent::ReferenceAt;
+use proctor_process::Background;
 use proctor_record::{outcome::Outcome, record};
 use proctor_sandbox::{
     ExecEnv,
@@ -199,6 +200,7 @@ impl Trial<'_> {
             cwd: &exec_env.inside(workspace),
             timeout: Some(install.timeout),
             logs: self.artifacts.join("install"),
+            background: Background::End,
         };
         let ran = command
             .run(exec_env, self.context.host, self.context.cancel)

@@ -192,6 +192,7 @@ pub(super) fn reason_byte(reason: EndReason) -> u8 {
         EndReason::Cancelled => 4,
         EndReason::Asked => 5,
         EndReason::SupervisorLost => 6,
+        EndReason::Finished => 7,
     }
 }
 
@@ -203,6 +204,7 @@ pub(super) fn reason_from_byte(byte: u8) -> Option<EndReason> {
         4 => Some(EndReason::Cancelled),
         5 => Some(EndReason::Asked),
         6 => Some(EndReason::SupervisorLost),
+        7 => Some(EndReason::Finished),
         _ => None,
     }
 }

@@ -96,6 +96,36 @@ impl Family {
         found
     }
 
+    /// Those of `roots` that live, and everything below them.
+    #[cfg(target_os = "linux")]
+    pub(super) fn living_below(&mut self, roots: &BTreeSet<i32>) -> Vec<ProcessEntry> {
+        let mut all = self.processes.list();
+        all.retain(|entry| entry.state != ProcessState::Dead);
+        let mut found = roots.clone();
+        loop {
+            let below = |entry: &&ProcessEntry| found.contains(&entry.parent);
+            let pids: Vec<i32> = all
+                .iter()
+                .filter(below)
+                .map(|it| it.pid.as_raw_pid())
+                .collect();
+            let before = found.len();
+            found.extend(pids);
+            if found.len() == before {
+                break;
+            }
+        }
+        all.retain(|entry| found.contains(&entry.pid.as_raw_pid()));
+        all
+    }
+
+    /// Whether all living descendants are stopped.
+    #[cfg(target_os = "linux")]
+    pub(super) fn is_stopped(&mut self) -> bool {
+        let runs = |entry: &ProcessEntry| entry.state == ProcessState::Alive;
+        !self.descendants().iter().any(runs)
+    }
+
     /// The living descendants.
     pub(super) fn living(&mut self) -> Vec<Leak> {
         self.living_outside(None)

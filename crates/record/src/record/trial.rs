@@ -361,6 +361,9 @@ pub struct ProcessRecord {
     pub ended_by: Option<EndedBy>,
     /// Remaining processes that were ended.
     pub leaked: Vec<String>,
+    /// Background processes that went on while the trial was judged. At most 64 are listed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub background: Vec<String>,
     /// The used resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRecord>,
@@ -385,6 +388,7 @@ impl ProcessRecord {
             signal: ending.signal,
             ended_by: ending.ended_by,
             leaked: report.leaked.iter().map(|leak| leak.name.clone()).collect(),
+            background: report.background.iter().map(|it| it.name.clone()).collect(),
             resources: report.usage.map(|usage| ResourceRecord {
                 cpu_user_ms: millis(usage.cpu_user),
                 cpu_system_ms: millis(usage.cpu_system),

@@ -9,7 +9,8 @@ use std::time::SystemTime;
 
 use bollard::models::{ChangeType, ContainerCreateBody, FilesystemChange, HostConfig};
 use bollard::query_parameters::{
-    CreateContainerOptions, DownloadFromContainerOptions, StartContainerOptions,
+    CreateContainerOptions, DownloadFromContainerOptions, KillContainerOptions,
+    StartContainerOptions,
 };
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
@@ -18,6 +19,7 @@ use proctor_record::{fs::dir, platform};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
+use super::announcement::Announcement;
 use super::engine::joined;
 use super::multiplexer::NetworkRelay;
 use super::services::{self, Services};
@@ -55,6 +57,8 @@ pub(super) struct Inner {
     carrier: Option<Box<Carrier>>,
     /// The services beside it.
     services: Option<Services>,
+    /// Set while processes of an earlier job are kept, stopped, for the next one.
+    kept: Mutex<Option<KeptProcesses>>,
     is_removed: AtomicBool,
     /// A removal in progress.
     removal: Mutex<Option<Removal>>,
@@ -67,6 +71,15 @@ pub struct ContainerFileChange {
     pub path: String,
     /// Whether the image does not have the file.
     pub is_new: bool,
+}
+
+/// Processes of an earlier job that wait for the next one.
+#[derive(Debug)]
+pub(super) struct KeptProcesses {
+    /// How the end of that job will be announced.
+    pub(super) announcement: Announcement,
+    /// Their number, without those of the service.
+    pub(super) count: usize,
 }
 
 /// A container in the network of another one, and the connections that it carries.
@@ -105,9 +118,28 @@ impl Container {
         self.inner.disk_limit()
     }
 
-    /// Starts a job. Files are kept from the previous job; its processes are dead.
+    /// Starts a job. Files are kept from the previous job; its processes are dead, or kept as
+    /// [`Background`](proctor_process::Background) says.
     pub async fn start(&self, job: Job, limits: Limits) -> Result<ContainerProcess, EngineError> {
         ContainerProcess::start(Arc::clone(&self.inner), job, limits).await
+    }
+
+    /// Whether an earlier job left processes for the next one. Those of the service do not count.
+    pub fn has_background(&self) -> bool {
+        self.inner
+            .kept()
+            .as_ref()
+            .is_some_and(|kept| kept.count > 0)
+    }
+
+    /// Ends the processes that earlier jobs left for later ones.
+    pub async fn end_background(&self) -> Result<(), EngineError> {
+        if self.inner.take_kept().is_none() {
+            return Ok(());
+        }
+        // It may have ended meanwhile.
+        let _ = self.inner.signal("SIGKILL").await;
+        process::wait(Arc::clone(&self.inner)).await.map(|_| ())
     }
 
     /// Copies the content of a directory on this machine into an existing directory of the
@@ -248,6 +280,7 @@ impl Inner {
             holder: None,
             carrier,
             services,
+            kept: Mutex::default(),
             is_removed: AtomicBool::new(false),
             removal: Mutex::default(),
         };
@@ -275,6 +308,37 @@ impl Inner {
         }
         self.is_removed.store(true, Ordering::Relaxed);
         Ok(())
+    }
+
+    pub(super) async fn start(&self) -> Result<(), EngineError> {
+        let docker = self.engine.docker();
+        let started = docker.start_container(&self.id, None::<StartContainerOptions>);
+        let started = started.await;
+        started.map_err(|error| EngineError::of("start a container", error))
+    }
+
+    /// Sends a signal to its first process.
+    pub(super) async fn signal(&self, signal: &str) -> Result<(), EngineError> {
+        let options = KillContainerOptions {
+            signal: signal.to_owned(),
+        };
+        let docker = self.engine.docker();
+        let sent = docker.kill_container(&self.id, Some(options)).await;
+        sent.map_err(|error| EngineError::of("signal a container", error))
+    }
+
+    /// Remembers that processes wait for the next job.
+    pub(super) fn keep(&self, processes: KeptProcesses) {
+        *self.kept() = Some(processes);
+    }
+
+    /// The announcement of the next job's end, if processes wait for that job.
+    pub(super) fn take_kept(&self) -> Option<Announcement> {
+        self.kept().take().map(|kept| kept.announcement)
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, Option<KeptProcesses>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether another container carries its connections.
@@ -455,10 +519,7 @@ impl Carrier {
         };
         let container = Inner::make(engine.clone(), own).await?;
         let attached = process::connect(&container).await?;
-        let docker = engine.docker();
-        let started = docker.start_container(&container.id, None::<StartContainerOptions>);
-        let started = started.await;
-        started.map_err(|error| EngineError::of("start a container", error))?;
+        container.start().await?;
         let names = spec
             .relays
             .iter()

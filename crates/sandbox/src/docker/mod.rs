@@ -5,6 +5,7 @@
 //! of all its processes.
 
 mod address;
+mod announcement;
 mod archive;
 mod attach;
 mod binary;

@@ -8,17 +8,17 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bollard::query_parameters::{
-    KillContainerOptions, StartContainerOptions, WaitContainerOptions,
-};
+use bollard::query_parameters::{KillContainerOptions, WaitContainerOptions};
 use futures_util::StreamExt;
 use proctor_process::{
-    EndReason, Event, Exit, InitEnd, Job, JobInput, JobReport, Limits, Report, Status, Stream,
+    Background, EndReason, Event, Exit, InitEnd, Job, JobInput, JobReport, Limits, Report, Status,
+    Stream,
 };
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::announcement::Announcement;
 use super::attach::{self, Attached, OutputPiece, StdinFeeder};
-use super::container::Inner;
+use super::container::{Inner, KeptProcesses};
 use super::disk::exceeded;
 use super::engine::ANSWER;
 use super::{DiskLimit, EngineError};
@@ -28,6 +28,9 @@ const DRAIN: Duration = Duration::from_secs(5);
 
 /// The additional time for the first process to kill all others before the engine kills it.
 const KILL_AFTER: Duration = Duration::from_millis(200);
+
+/// The same if it stops background processes and reports meanwhile.
+const KEEP_AFTER: Duration = Duration::from_secs(2);
 
 /// The timeout of the engine for killing.
 const OVERDUE: Duration = Duration::from_secs(30);
@@ -43,6 +46,11 @@ pub struct ContainerProcess {
     limits: Limits,
     started: Instant,
     attached: Option<AttachedOutput>,
+    /// How the end of a job is known whose container goes on.
+    announcement: Option<Announcement>,
+    /// The current piece of output without the announcement.
+    passed: Vec<u8>,
+    keeps: bool,
     input: Option<StdinFeeder<InputHalf>>,
     exit: Waiting<Result<i64, EngineError>>,
     exited: Option<(Instant, Result<i64, EngineError>)>,
@@ -82,6 +90,8 @@ pub struct JobFacts {
 /// A step of [`ContainerProcess::next`], without borrows.
 enum ContainerStep {
     Output(OutputPiece),
+    /// [`ContainerProcess::passed`].
+    Passed(Stream),
     Finished,
 }
 
@@ -104,16 +114,28 @@ impl ContainerProcess {
         if container.is_carried() {
             job.relays.clear();
         }
+        let keeps = job.background != Background::End;
+        let kept = container.take_kept();
+        let is_first = kept.is_none();
+        // Without processes of an earlier job there is nothing to freeze.
+        let announcement = match (kept, job.background) {
+            (None, Background::Keep) => Some(Announcement::new()),
+            (kept, _) => kept,
+        };
+        job.has_secret = is_first && announcement.is_some();
         container.bring_in().await?;
         container.write_job(&job).await?;
         let Attached { output, input } = connect(&container).await?;
-        let docker = container.engine.docker();
-        let started = docker.start_container(&container.id, None::<StartContainerOptions>);
-        started
-            .await
-            .map_err(|error| EngineError::of("start a container", error))?;
+        if is_first {
+            container.start().await?;
+        } else {
+            container.signal("SIGUSR1").await?;
+        }
         let now = Instant::now();
         let mut input = StdinFeeder::new(input);
+        if job.has_secret {
+            input.push(announcement.as_ref().map_or(&[], |it| it.secret()));
+        }
         if job.input == JobInput::Null {
             input.close();
         }
@@ -126,6 +148,9 @@ impl ContainerProcess {
             limits,
             started: now,
             attached: Some(output),
+            announcement,
+            passed: Vec::new(),
+            keeps,
             input: Some(input),
             exited: None,
             disk_used: None,
@@ -160,7 +185,10 @@ impl ContainerProcess {
                 reason,
                 is_killed: false,
             });
-            self.kill("SIGTERM");
+            self.kill(match reason {
+                EndReason::Finished if self.keeps => "SIGUSR2",
+                _ => "SIGTERM",
+            });
         }
     }
 
@@ -184,6 +212,10 @@ impl ContainerProcess {
                     bytes: output.bytes(piece),
                 })
             }
+            ContainerStep::Passed(stream) => Ok(Event::Output {
+                stream,
+                bytes: &self.passed,
+            }),
             ContainerStep::Finished => {
                 if self.end.is_none() {
                     self.end = Some(self.conclude().await);
@@ -214,8 +246,8 @@ impl ContainerProcess {
             }
             self.watch_disk(context);
             self.enforce_time();
-            if let Poll::Ready(piece) = self.poll_output(context) {
-                return Poll::Ready(ContainerStep::Output(piece));
+            if let Poll::Ready(step) = self.poll_output(context) {
+                return Poll::Ready(step);
             }
             if self.attached.is_none() && self.exited.is_some() {
                 return Poll::Ready(ContainerStep::Finished);
@@ -259,7 +291,7 @@ impl ContainerProcess {
             self.end(EndReason::TimedOut);
         }
         let Some(ending) = self.ending else { return };
-        let kill_at = ending.since + self.limits.term_grace + KILL_AFTER;
+        let kill_at = self.kill_at(ending);
         if kill_at + OVERDUE <= now {
             let late = EngineError::gone("end a container", "the timeout was exceeded");
             self.exited = Some((now, Err(late)));
@@ -272,34 +304,73 @@ impl ContainerProcess {
         }
     }
 
-    fn poll_output(&mut self, context: &mut Context<'_>) -> Poll<OutputPiece> {
+    fn poll_output(&mut self, context: &mut Context<'_>) -> Poll<ContainerStep> {
         while let Some(output) = &mut self.attached {
-            match output.poll_piece(context) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(None) => self.attached = None,
-                Poll::Ready(Some(piece)) => {
-                    let count = self.account(piece);
-                    if count > 0 {
-                        return Poll::Ready(piece.cut(count));
-                    }
+            let Poll::Ready(piece) = output.poll_piece(context) else {
+                return Poll::Pending;
+            };
+            let Some(piece) = piece else {
+                self.attached = None;
+                break;
+            };
+            let Some(announcement) = &mut self.announcement else {
+                let count = self.account(piece.stream, piece.len());
+                if count > 0 {
+                    return Poll::Ready(ContainerStep::Output(piece.cut(count)));
+                }
+                continue;
+            };
+            let stream = piece.stream;
+            self.passed = announcement.pass(stream, output.bytes(piece));
+            if announcement.is_complete() {
+                self.attached = None;
+                self.exited = Some((Instant::now(), Ok(0)));
+                self.disk = None;
+            }
+            if self.cut_passed(stream) {
+                return Poll::Ready(ContainerStep::Passed(stream));
+            }
+        }
+        self.poll_rest()
+    }
+
+    /// Output that was held back because it looked like the announcement.
+    fn poll_rest(&mut self) -> Poll<ContainerStep> {
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            if let Some(announcement) = &mut self.announcement {
+                self.passed = announcement.rest(stream);
+                if self.cut_passed(stream) {
+                    return Poll::Ready(ContainerStep::Passed(stream));
                 }
             }
         }
         Poll::Pending
     }
 
+    /// Cuts the passed output at the limit. Returns whether some of it is delivered.
+    fn cut_passed(&mut self, stream: Stream) -> bool {
+        let length = self.passed.len();
+        let count = if length == 0 {
+            0
+        } else {
+            self.account(stream, length)
+        };
+        self.passed.truncate(count);
+        count > 0
+    }
+
     /// Counts a piece of output. Returns how much of it is delivered.
-    fn account(&mut self, piece: OutputPiece) -> usize {
+    fn account(&mut self, stream: Stream, length: usize) -> usize {
         let before: u64 = self.bytes.iter().sum();
-        let index = usize::from(piece.stream == Stream::Stderr);
-        self.bytes[index] += piece.len() as u64;
+        let index = usize::from(stream == Stream::Stderr);
+        self.bytes[index] += length as u64;
         self.last_output = Instant::now();
         let limit = self.limits.output.unwrap_or(u64::MAX);
         let room = usize::try_from(limit.saturating_sub(before)).unwrap_or(usize::MAX);
-        if piece.len() > room {
+        if length > room {
             self.end(EndReason::OutputLimit);
         }
-        piece.len().min(room)
+        length.min(room)
     }
 
     /// The next deadline.
@@ -308,7 +379,7 @@ impl ContainerProcess {
             return Some(*at + DRAIN);
         }
         if let Some(ending) = self.ending {
-            let kill_at = ending.since + self.limits.term_grace + KILL_AFTER;
+            let kill_at = self.kill_at(ending);
             return Some(if ending.is_killed {
                 kill_at + OVERDUE
             } else {
@@ -316,6 +387,15 @@ impl ContainerProcess {
             });
         }
         [self.wall_at(), self.idle_at()].into_iter().flatten().min()
+    }
+
+    /// When the engine kills a job that should have ended.
+    fn kill_at(&self, ending: RequestedEnd) -> Instant {
+        let after = match ending.reason {
+            EndReason::Finished if self.keeps => KEEP_AFTER,
+            _ => KILL_AFTER,
+        };
+        ending.since + self.limits.term_grace + after
     }
 
     fn wall_at(&self) -> Option<Instant> {
@@ -352,6 +432,12 @@ impl ContainerProcess {
             Some(report) => report,
             None => self.without_report(code).await?,
         };
+        if let Some(announcement) = self.announcement.as_ref().filter(|_| report.kept.is_some()) {
+            self.container.keep(KeptProcesses {
+                announcement: announcement.again(),
+                count: report.kept.as_ref().map_or(0, Vec::len),
+            });
+        }
         if let Some(failure) = report.failure {
             return Err(failure.into());
         }
@@ -381,6 +467,7 @@ impl ContainerProcess {
             },
             duration: report.duration,
             leaked: report.leaked,
+            background: report.kept.unwrap_or_default(),
             usage: report.usage,
             stdout_bytes: self.bytes[0],
             stderr_bytes: self.bytes[1],
@@ -427,7 +514,7 @@ pub(super) async fn connect(container: &Inner) -> Result<Attached, EngineError> 
 }
 
 /// The exit code of a started container. Failures here are the engine's.
-async fn wait(container: Arc<Inner>) -> Result<i64, EngineError> {
+pub(super) async fn wait(container: Arc<Inner>) -> Result<i64, EngineError> {
     use bollard::errors::Error;
     let doing = "wait for a container";
     let options = WaitContainerOptions {

@@ -50,7 +50,7 @@ user = "nobody"
 fn verified(mode: &str) {
     let Some(rig) = Rig::new() else { return };
     task(&rig, mode);
-    // A reward written after the tests have run would pass; an earlier one must not.
+    // A background process that writes rewards, and an earlier reward.
     let late = "(setsid sh -c 'mkdir -p /logs/verifier; while sleep 0.05; do echo 1 > /logs/verifier/reward.txt; done' >/dev/null 2>&1 &) ; mkdir -p /logs/verifier /tests; touch /tests/planted; echo 1 > /logs/verifier/reward.txt; echo no > greeting.txt";
     let agents = json!([
         {"name": "floor", "type": "null"},
@@ -64,8 +64,10 @@ fn verified(mode: &str) {
         assert_eq!(record["outcome"], "completed", "{record:#}");
         assert_eq!(record["sandbox"]["kind"], "docker", "{record:#}");
         let metrics = &record["verdicts"][0]["metrics"];
-        assert_eq!(metrics["reward"], reward, "{agent}: {record:#}");
+        assert_eq!(record["score"]["value"], reward, "{agent}: {record:#}");
         assert_eq!(metrics["mode"], mode);
+        let is_forger = agent == "cheat" && mode == "shared";
+        assert_eq!(metrics["tampered"].is_array(), is_forger, "{record:#}");
     }
     output.assert_code(1);
     assert_eq!(rig.record("ceiling")["diff"]["files_changed"], 1);
@@ -96,8 +98,44 @@ fn judged_again(rig: &Rig, mode: &str) {
 }
 
 #[test]
-fn a_task_is_verified_where_the_agent_worked_once_all_it_started_is_dead() {
+fn a_task_is_verified_where_the_agent_worked() {
     verified("shared");
+}
+
+/// As in Harbor, a service that the agent started is there for the tests, if the agent ended by itself.
+#[test]
+fn service_of_an_agent_goes_on_for_a_shared_verifier() {
+    let Some(rig) = Rig::new() else { return };
+    let folder = task(&rig, "shared");
+    let toml = "[task]\nname = \"org/greet\"\n[agent]\ntimeout_sec = 4\n";
+    fs_err::write(folder.join("task.toml"), toml).unwrap();
+    let serve = "nohup python3 -m http.server 8123 > /app/server.log 2>&1 &\nuntil curl -sf localhost:8123 > /dev/null; do sleep 0.05; done\n";
+    fs_err::write(folder.join("solution/solve.sh"), serve).unwrap();
+    let test = "curl -sf localhost:8123/readme | grep -qx 'read me' && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt\n";
+    fs_err::write(folder.join("tests/test.sh"), test).unwrap();
+    let agents = json!([
+        {"name": "floor", "type": "null"},
+        {"name": "ceiling", "type": "oracle"},
+        shell("daemon", &serve.replace("nohup", "setsid")),
+        shell("late", &format!("{serve}sleep 1000")),
+    ]);
+    let path = rig.suite(&agents, &json!({"tasks": [{"folder": "tasks/greet"}]}));
+    rig.run(&path, &[]);
+    let service = json!(["python3"]);
+    for (agent, outcome, reward, background) in [
+        ("floor", "completed", 0.0, None),
+        ("ceiling", "completed", 1.0, Some(&service)),
+        ("daemon", "completed", 1.0, Some(&service)),
+        ("late", "timeout", 0.0, None),
+    ] {
+        let record = rig.record(agent);
+        assert_eq!(record["outcome"], outcome, "{record:#}");
+        let verdict = &record["verdicts"][0];
+        assert_eq!(verdict["metrics"]["reward"], reward, "{agent}: {record:#}");
+        assert!(verdict["metrics"]["tampered"].is_null(), "{verdict:#}");
+        assert_eq!(record["process"].get("background"), background);
+    }
+    rig.assert_tidy();
 }
 
 /// The verifier of the shared container trusts no program or start-up file that an agent, being root, has changed.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
+use proctor_process::Background;
 use proctor_record::{fs::dir, platform};
 use proctor_sandbox::{
     self as sandbox, ContainerEnv, ExecEnvSpec, Privileges, Sandbox, container_env,
@@ -12,7 +13,7 @@ use proctor_sandbox::{
     shell::{self, ShellCommand, ShellResult},
 };
 
-use super::{Verifier, VerifierMode, artifacts, conclude, interpreters, lay_out_tests};
+use super::{Verifier, VerifierMode, artifacts, background, conclude, interpreters, lay_out_tests};
 use crate::{
     evaluate::{EvidenceDir, Finding, Judging, reward},
     model_access::{self, TrialModels},
@@ -60,6 +61,8 @@ pub(super) async fn judge(
     let exec_env = match verifier.mode {
         VerifierMode::Shared => agents,
         VerifierMode::Separate => {
+            let ended = agents.container.end_background().await;
+            ended.map_err(|error| error.to_string())?;
             let reach = reach(verifier, judging);
             way = Way::open(&reach, judging, evidence)?;
             let made = separate(verifier, judging, agents, (&reach, way.as_ref()));
@@ -81,8 +84,8 @@ pub(super) async fn judge(
         logs: judging.artifacts.join(&evidence.folder),
         workdir,
     };
-    let tampered = bench.tampered(&stage).await;
-    let done = bench.verify(&stage).await;
+    let mut tampered = bench.tampered(&stage).await;
+    let done = bench.verify(&stage, &mut tampered).await;
     if let Some(way) = way {
         way.close(judging).await;
     }
@@ -277,14 +280,15 @@ impl CleanCopy<'_> {
     async fn verify(
         &self,
         stage: &Utf8Path,
+        tampered: &mut Vec<String>,
     ) -> Result<(ShellResult, Result<reward::Rewards, String>), String> {
         let text = |error: EngineError| error.to_string();
-        if self.verifier.mode == VerifierMode::Shared {
-            // The agent may have replaced programs of the image.
-            self.exec_env.remove(&CLEARED).await.map_err(text)?;
+        self.place(stage).await.map_err(text)?;
+        if self.exec_env.container.has_background() {
+            let changed = background::changed(self.exec_env, stage).await;
+            tampered.extend(changed?);
+            self.place(stage).await.map_err(text)?;
         }
-        let put = self.exec_env.container.upload(stage.as_std_path(), "/");
-        put.await.map_err(text)?;
         let own = self.verifier.user.as_deref();
         let user = own.or(self.exec_env.image.user.as_deref());
         let user = user.unwrap_or("0:0");
@@ -308,6 +312,16 @@ impl CleanCopy<'_> {
         Ok((ran, rewards))
     }
 
+    /// Copies tests into the container, in place of earlier ones.
+    async fn place(&self, stage: &Utf8Path) -> Result<(), EngineError> {
+        if self.verifier.mode == VerifierMode::Shared {
+            // The agent may have replaced programs of the image.
+            self.exec_env.remove(&CLEARED).await?;
+        }
+        let container = &self.exec_env.container;
+        container.upload(stage.as_std_path(), "/").await
+    }
+
     async fn run(
         &self,
         line: &str,
@@ -315,16 +329,18 @@ impl CleanCopy<'_> {
         timeout: std::time::Duration,
         name: &str,
     ) -> Result<ShellResult, String> {
+        // The reward is read when no process can change it any more.
+        let (logs, background) = match name {
+            "run" => (self.logs.clone(), Background::End),
+            _ => (self.logs.join(name), Background::Keep),
+        };
         let command = ShellCommand {
             argv: &shell::line(line),
             env: self.env(),
             cwd: &self.workdir,
             timeout: Some(timeout),
-            logs: if name == "run" {
-                self.logs.clone()
-            } else {
-                self.logs.join(name)
-            },
+            logs,
+            background,
         };
         command
             .run_as(user, self.exec_env, self.judging.cancel)

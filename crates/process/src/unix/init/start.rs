@@ -16,7 +16,7 @@ use super::super::pty::{self, Pty};
 use super::super::{find, platform, signals};
 use super::ready;
 use super::user::{self, ContainerUser};
-use crate::{Error, Job, JobFailure, JobInput};
+use crate::{Error, Job, JobFailure, JobInput, Service};
 
 /// Makes the kernel choose the job's processes, not us, when the container is out of memory.
 const KILL_FIRST: &str = "500";
@@ -29,7 +29,14 @@ pub(super) struct StartedJob {
     pub(super) terminal: Option<TerminalCopy>,
 }
 
-pub(super) fn start(job: &Job) -> Result<StartedJob, JobFailure> {
+/// A job whose background processes go on.
+#[derive(Clone, Copy)]
+pub(super) struct EarlierJob {
+    pub(super) service: Option<Pid>,
+}
+
+/// Starts the job. The service of an earlier one goes on.
+pub(super) fn start(job: &Job, earlier: Option<EarlierJob>) -> Result<StartedJob, JobFailure> {
     let user = job.user.as_deref().map(user::find).transpose()?;
     let failed = |source: io::Error| JobFailure::Start {
         program: job.argv.first().cloned().unwrap_or_default(),
@@ -53,17 +60,10 @@ pub(super) fn start(job: &Job) -> Result<StartedJob, JobFailure> {
         None => OwnTerminal::None,
     };
     enter(&mut main, user, own);
-    let service = job.service.as_ref();
-    let service = service.map(|service| {
-        let argv = [service.argv.as_slice(), &service.command].concat();
-        spawn(beside(job, &argv)?).map_err(failed)
-    });
-    let service = service.transpose()?;
-    match (&job.readiness, &job.service, service) {
-        (Some(readiness), _, _) => ready::wait(readiness, || beside(job, &readiness.argv))?,
-        (None, Some(wanted), Some(pid)) => ready::wait_for_command(pid, &wanted.command),
-        (None, _, _) => {}
-    }
+    let service = match earlier {
+        Some(EarlierJob { service }) => service,
+        None => start_service(job)?,
+    };
     let main = spawn(main).map_err(failed)?;
     let terminal = pty.map(|pty| TerminalCopy::start(pty.controller).map_err(failed));
     let terminal = terminal.transpose()?;
@@ -72,6 +72,24 @@ pub(super) fn start(job: &Job) -> Result<StartedJob, JobFailure> {
         service,
         terminal,
     })
+}
+
+/// Starts the service, and waits until the container is ready.
+fn start_service(job: &Job) -> Result<Option<Pid>, JobFailure> {
+    let start = |service: &Service| {
+        let argv = [service.argv.as_slice(), &service.command].concat();
+        spawn(beside(job, &argv)?).map_err(|source| JobFailure::Start {
+            program: service.argv.first().cloned().unwrap_or_default(),
+            reason: source.to_string(),
+        })
+    };
+    let service = job.service.as_ref().map(start).transpose()?;
+    match (&job.readiness, &job.service, service) {
+        (Some(readiness), _, _) => ready::wait(readiness, || beside(job, &readiness.argv))?,
+        (None, Some(wanted), Some(pid)) => ready::wait_for_command(pid, &wanted.command),
+        (None, _, _) => {}
+    }
+    Ok(service)
 }
 
 /// A command that runs next to the job, as the user of the service, with null streams.
@@ -141,8 +159,8 @@ enum OwnTerminal {
 }
 
 fn enter(command: &mut Command, user: Option<ContainerUser>, terminal: OwnTerminal) {
-    // SAFETY: there is only one thread so far, so that no other thread can hold a lock or be in the
-    // allocator at the fork; the closure touches no state that it shares with this process.
+    // SAFETY: before the first job there is only one thread. Later ones run only code of relays and terminals, which
+    // shares nothing with the closure but the allocator, and the C library's fork leaves that one usable.
     #[expect(unsafe_code, reason = "session and user change between fork and exec")]
     unsafe {
         command.pre_exec(move || {
