@@ -49,7 +49,7 @@ pub use view::{ViewArgs, WatchArgs};
     name = "proctor",
     version,
     max_term_width = 100,
-    after_help = "Exit codes: 0 all passed · 1 a trial failed · 2 usage or configuration error · 3 infrastructure failure · 130 interrupted"
+    after_help = "Exit codes: 0 all passed · 1 a trial failed · 2 usage or configuration error · 3 infrastructure failure · 4 undecided · 130 interrupted"
 )]
 pub struct Args {
     /// Suite or test case; can also be given after the command

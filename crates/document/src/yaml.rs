@@ -437,7 +437,9 @@ fn syntax_fault(error: &ScanError, text: &str) -> Fault {
     );
     let hint = match error.kind() {
         ErrorKind::UnexpectedCharacter { .. } => "put the value in quotes",
-        ErrorKind::MappingValueNotAllowed => "a value that contains `: ` must be quoted",
+        ErrorKind::MappingValueNotAllowed => {
+            "put a value that contains `: ` in quotes; if there is none, look above for a key without its `:`, or a `-` without a space"
+        }
         ErrorKind::InvalidQuotedScalarIndent | ErrorKind::UnclosedQuotedScalar => {
             "is a closing quote missing?"
         }

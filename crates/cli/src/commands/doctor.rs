@@ -108,7 +108,8 @@ fn next_step(findings: &[ProgramStatus], order: &[String]) -> Option<String> {
         return None;
     }
     let installed = agents().find(|it| it.path.is_some());
-    installed.or_else(|| agents().next()).map(hint)
+    let first = installed.or_else(|| agents().next())?;
+    Some(format!("{}: {}", first.name, hint(first)))
 }
 
 async fn examine(host: &Host) -> Vec<ProgramStatus> {
@@ -298,7 +299,7 @@ mod tests {
                     status("claude-code", false, None),
                     status("codex", false, None),
                 ],
-                Some("set up claude-code"),
+                Some("claude-code: set up claude-code"),
             ),
             (
                 [
@@ -306,7 +307,7 @@ mod tests {
                     status("claude-code", false, None),
                     status("codex", true, Some(false)),
                 ],
-                Some("set up codex"),
+                Some("codex: set up codex"),
             ),
             (
                 [

@@ -6,7 +6,7 @@ use proctor_harness::{
     run::{RunSummary, SNAPSHOT_FILE},
 };
 use proctor_record::record::TrialStatus;
-use proctor_report::{self as report, Basis, GateRuns, Gated, OnUndecided, Rule, Trials};
+use proctor_report::{self as report, Baseline, Basis, GateRuns, Gated, OnUndecided, Rule, Trials};
 use proctor_sandbox::host::Host;
 use serde::Serialize;
 
@@ -116,6 +116,16 @@ pub(super) fn run_gated(planned: &PlannedRun, args: &GatedRunArgs) -> Result<Exi
     gate.conclude(&gated, &planned.host)
 }
 
+fn no_baseline(name: &str, folder: &Utf8Path) -> CliError {
+    let saved = Baseline::list(folder).into_iter();
+    let saved: Vec<String> = saved.map(|baseline| baseline.name).collect();
+    let mut hint = format!("save one with: proctor baseline save {name} RUN");
+    if !saved.is_empty() {
+        hint = format!("saved baselines: {}; {hint}", saved.join(", "));
+    }
+    CliError::input(format!("there is no baseline or run {name}"), hint)
+}
+
 /// The result of a run with that of its gate.
 #[derive(Serialize)]
 struct GatedSummary<'a> {
@@ -153,10 +163,7 @@ impl PreparedGate {
         let baseline = options.baseline.clone().or(settings.baseline);
         let folder = host.cwd.join(&options.baselines);
         let find = |name: String| match NamedTrials::find(&name, &folder, host) {
-            Err(CliError::NoRun { run }) => Err(CliError::input(
-                format!("there is no baseline or run {run}"),
-                format!("save one with: proctor baseline save {run} RUN"),
-            )),
+            Err(CliError::NoRun { run }) => Err(no_baseline(run.as_str(), &folder)),
             found => found,
         };
         let baseline = baseline.map(find).transpose()?;

@@ -21,7 +21,7 @@ pub fn overrides(args: &ModelArgs, host: &Host) -> Result<GatewayOverrides, CliE
         script: script
             .transpose()
             .map_err(|error| CliError::Config(vec![error]))?,
-        recordings: recordings(args, host),
+        recordings: recordings(args, host)?,
         run_budget_usd: args.max_cost,
         prices: prices
             .transpose()
@@ -30,7 +30,7 @@ pub fn overrides(args: &ModelArgs, host: &Host) -> Result<GatewayOverrides, CliE
     })
 }
 
-fn recordings(args: &ModelArgs, host: &Host) -> Option<Recordings> {
+fn recordings(args: &ModelArgs, host: &Host) -> Result<Option<Recordings>, CliError> {
     let on_miss = match args.on_miss {
         None | Some(MissArg::Strict) => OnMiss::Refuse,
         Some(MissArg::FallThrough) => OnMiss::PassOn,
@@ -39,11 +39,19 @@ fn recordings(args: &ModelArgs, host: &Host) -> Option<Recordings> {
     let recorded = recorded.map(|folder| (RecordingMode::Record, folder));
     let replayed = args.replay_models.as_ref();
     let replayed = replayed.map(|folder| (RecordingMode::Replay(on_miss), folder));
-    let (mode, folder) = recorded.or(replayed)?;
-    Some(Recordings {
+    let Some((mode, folder)) = recorded.or(replayed) else {
+        return Ok(None);
+    };
+    let recordings = Recordings {
         mode,
         folder: host.cwd.join(folder),
-    })
+    };
+    if recordings.replays() && !recordings.folder.is_dir() {
+        let message = format!("no recordings: {folder} is not a directory");
+        let hint = format!("record the calls first, with: proctor run --record-models {folder}");
+        return Err(CliError::input(message, hint));
+    }
+    Ok(Some(recordings))
 }
 
 /// Refuses `--prices` without a gateway, where it would have no effect.

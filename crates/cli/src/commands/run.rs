@@ -7,7 +7,7 @@ use proctor_harness::{
     cluster,
     config::{Executor, SuiteFile},
     plan::RunPlan,
-    run::{OnChange, RunSummary, Runner, control::Control},
+    run::{FailedStart, OnChange, RunSummary, Runner, control::Control},
 };
 use proctor_record::record::{Event, TrialStatus};
 use tokio_util::sync::CancellationToken;
@@ -26,6 +26,9 @@ use crate::{
     platform::{StopSignals, can_draw},
     ui,
 };
+
+/// The maximum number of different problems of trials that could not be started.
+const MOST_FAILED_STARTS: usize = 3;
 
 pub fn run(command: &GatedRunArgs) -> Result<Exit, CliError> {
     let args = &command.run;
@@ -178,8 +181,11 @@ pub(super) fn print_result(
     planned: &PlannedRun,
     args: &RunArgs,
 ) -> Result<Exit, CliError> {
+    let is_refused = summary.failed_starts.len() == planned.plan.trials.len();
     if args.json {
         ui::print_json(summary)?;
+    } else if is_refused {
+        // Its directory is removed: there is nothing to show.
     } else if planned.is_cases() && planned.plan.trials.iter().all(|plan| plan.number == 1) {
         ui::report(summary)?;
     } else {
@@ -243,14 +249,29 @@ pub(super) fn pointers(run: &Utf8Path) -> String {
 
 /// The exit code of a run. Trials whose input is not valid are reported first.
 pub(super) fn exit(summary: &RunSummary) -> Exit {
-    for failed in &summary.failed_starts {
-        ui::error(&CliError::FailedStart(failed.clone()));
-    }
+    show_failed_starts(&summary.failed_starts);
     let is_youbencha = Personality::current().style == Style::YouBencha;
     match summary.status {
         _ if !summary.failed_starts.is_empty() => Exit::Usage,
         TrialStatus::Error if is_youbencha && personality::reached_end(summary) => Exit::Failed,
         status => status.into(),
+    }
+}
+
+/// Prints each problem once, and the first few only.
+fn show_failed_starts(failed: &[FailedStart]) {
+    let mut shown: Vec<&str> = Vec::new();
+    for one in failed {
+        if shown.contains(&one.message.as_str()) {
+            continue;
+        }
+        if shown.len() == MOST_FAILED_STARTS {
+            let trials = ui::counted(failed.len(), "trial");
+            ui::note(&format!("{trials} could not be started"));
+            break;
+        }
+        shown.push(&one.message);
+        ui::error(&CliError::FailedStart(one.clone()));
     }
 }
 

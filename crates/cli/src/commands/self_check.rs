@@ -120,7 +120,14 @@ async fn checks(host: &Host) -> Result<Vec<Check>, CliError> {
             detail: "not installed: it is required to create workspaces".to_owned(),
         },
     };
-    let trial = trial(host).await?;
+    let trial = match git.state {
+        State::Ok => trial(host).await?,
+        _ => Check {
+            name: "trial",
+            state: State::Failed,
+            detail: "not started: it needs git".to_owned(),
+        },
+    };
     let (engine, state) = doctor::containers(host).await;
     let containers = Check {
         name: "containers",
@@ -163,12 +170,21 @@ async fn trial(host: &Host) -> Result<Check, CliError> {
                 format!("a scripted trial ran and passed in {time}"),
             )
         }
-        Ok(done) => {
-            let text = String::from_utf8_lossy(&done.stderr).into_owned();
-            let text = text + &String::from_utf8_lossy(&done.stdout);
-            let text: String = text.chars().take(2000).collect();
-            check(State::Failed, format!("{:?}\n{}", done.status, text.trim()))
-        }
+        Ok(done) => check(State::Failed, failure(&done.stdout, &done.stderr)),
         Err(error) => check(State::Failed, error.to_string()),
     })
+}
+
+/// Why the trial failed: the reason in its summary, else the output.
+fn failure(summary: &[u8], messages: &[u8]) -> String {
+    let json: Option<serde_json::Value> = serde_json::from_slice(summary).ok();
+    let reason = json
+        .as_ref()
+        .and_then(|json| json["trials"][0]["reason"].as_str());
+    let messages = String::from_utf8_lossy(messages);
+    let text = match reason {
+        Some(reason) => format!("{reason}\n{messages}"),
+        None => format!("{messages}{}", String::from_utf8_lossy(summary)),
+    };
+    text.trim().chars().take(2000).collect()
 }

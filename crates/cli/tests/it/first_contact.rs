@@ -278,6 +278,36 @@ fn template_of_init_fails_for_the_null_agent() {
     }
 }
 
+/// Trials with the same problem are one message, and no directory of the run remains.
+#[test]
+fn input_that_all_trials_refuse_is_reported_once() {
+    let context = context();
+    let case = with(&command_case("/bin/true"), &json!({"branch": "nope"}));
+    let path = write_case(&context, &case);
+    let run = context
+        .proctor(["run", path.as_str(), "--trials", "3"])
+        .run();
+    run.assert_code(2);
+    assert_eq!(run.stdout, "");
+    assert_eq!(run.stderr.matches("`nope`").count(), 1, "{run}");
+    let replay = ["run", path.as_str(), "--replay-models", "recordings"];
+    let replay = context.proctor(replay).run();
+    replay.assert_code(2);
+    let message = "no recordings: recordings is not a directory\nhint: record the calls first";
+    assert!(replay.stderr.contains(message), "{replay}");
+}
+
+#[test]
+fn misspelled_source_of_a_task_has_a_suggestion() {
+    let context = context();
+    let suite = "agents: [{type: \"null\"}]\ntasks: [{testcases: cases/*.yaml}]\n";
+    fs_err::write(context.root().join("suite.yaml"), suite).unwrap();
+    let output = context.proctor(["validate", "suite.yaml"]).run();
+    output.assert_code(2);
+    let hint = "hint: did you mean `testcase`?";
+    assert!(output.stderr.contains(hint), "{output}");
+}
+
 #[test]
 fn unquoted_null_is_explained() {
     let context = context();

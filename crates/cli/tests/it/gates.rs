@@ -93,6 +93,9 @@ fn gate_of_a_run_fails_on_a_task_that_passed_before() {
         comment.contains("| one | writer | 3/3 → 0/3 | fails now |"),
         "{comment}"
     );
+    let output = context.proctor(["gate", "--baseline", "mian"]).run();
+    output.assert_code(2);
+    assert!(output.stderr.contains("saved baselines: main"), "{output}");
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn help_lists_commands() {
       -V, --version        Print version
 
     Exit codes: 0 all passed · 1 a trial failed · 2 usage or configuration error · 3 infrastructure
-    failure · 130 interrupted
+    failure · 4 undecided · 130 interrupted
     ");
     assert_snapshot!(printed(&["log", "normalize", "-h"]), @"
     Convert an agent's raw output to youbencha-log.json on standard output
@@ -456,7 +456,7 @@ fn doctor_shows_installed_agents_and_hints() {
         (format!("[GIT]\n{claude}"), output.stderr)
     };
     let (missing, next) = doctor(3);
-    assert_snapshot!(next, @"next: install it with: npm install -g @anthropic-ai/claude-code");
+    assert_snapshot!(next, @"next: claude-code: install it with: npm install -g @anthropic-ai/claude-code");
     assert_snapshot!(missing, @"
     [GIT]
     claude-code     not installed

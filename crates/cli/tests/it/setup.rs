@@ -3,7 +3,7 @@
 use proctor_testkit::TestContext;
 use serde_json::{Value, json};
 
-use crate::support::{context, install_claude};
+use crate::support::{command_case, context, install_claude, write_case};
 
 const TEST: &str =
     "import unittest\n\nclass T(unittest.TestCase):\n    def test_one(self):\n        pass\n";
@@ -73,5 +73,18 @@ fn self_check_reports_what_is_missing() {
     let checked = context.proctor(["self", "check"]).env("PATH", &bin).run();
     checked.assert_code(3);
     assert!(checked.stdout.contains("FAILED  git"), "{checked}");
-    assert!(checked.stdout.contains("FAILED  trial"), "{checked}");
+    let trial = "FAILED  trial       not started: it needs git";
+    assert!(checked.stdout.contains(trial), "{checked}");
+    // A run names the same cause, and not a revision that the repository lacks.
+    let path = write_case(&context, &command_case("/bin/true"));
+    let run = context
+        .proctor(["run", "-c", path.as_str()])
+        .env("PATH", &bin);
+    let run = run.run();
+    run.assert_code(3);
+    assert!(
+        run.stdout
+            .contains("cannot run git: program \"git\" not found"),
+        "{run}"
+    );
 }

@@ -1,6 +1,6 @@
 //! The entries of a suite's `tasks`: test cases, folders and repos at tags.
 
-use proctor_document::{Fault, Node, keys_of};
+use proctor_document::{Fault, Node, Value, keys_of, nearest};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -30,7 +30,11 @@ impl TaskEntry {
             }
             (None, _) => {
                 let message = "a task requires one of `testcase`, `folder`, `swebench` and `repo`";
-                Err(Fault::new(item.span, message))
+                let fault = Fault::new(item.span, message);
+                Err(match misspelled(item, &keys) {
+                    Some(key) => fault.with_hint(format!("did you mean `{key}`?")),
+                    None => fault,
+                })
             }
             (Some("repo"), None) => item.read().map(Box::new).map(TaskEntry::Repo),
             (Some("swebench"), None) => item.read().map(Box::new).map(TaskEntry::Swebench),
@@ -49,6 +53,14 @@ impl TaskEntry {
         ];
         keys.concat()
     }
+}
+
+/// The key that a key of the entry resembles.
+fn misspelled<'k>(item: &Node, keys: &[&'k str]) -> Option<&'k str> {
+    let Value::Map(entries) = &item.value else {
+        return None;
+    };
+    entries.iter().find_map(|(_, key, _)| nearest(key, keys))
 }
 
 /// Test cases.

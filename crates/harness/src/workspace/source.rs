@@ -266,8 +266,10 @@ async fn resolve(git: &Git, repo: &str, revision: &str) -> Result<Source, Source
             &name,
             "--",
         ];
-        let Ok(printed) = git.line(args).await else {
-            continue;
+        let printed = match git.line(args).await {
+            Ok(printed) => printed,
+            Err(GitError::Failed { .. }) => continue,
+            Err(error) => return Err(error.into()),
         };
         if let Some((commit, tree)) = printed.split_once('\n')
             && let Some(commit) = commit.strip_prefix("commit ")

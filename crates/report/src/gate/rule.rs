@@ -349,7 +349,11 @@ impl<'a> Scanner<'a> {
             "m" | "min" if metric == Metric::Time => (60.0, false),
             "h" if metric == Metric::Time => (3600.0, false),
             _ => {
-                let hint = "use %, or s, m or h for a time";
+                let hint = match metric {
+                    Metric::Time => "use %, s, m or h",
+                    Metric::Cost => "write dollars, such as $1 or 0.5, or %",
+                    Metric::Score | Metric::Passed | Metric::Tokens => "use %, or no unit",
+                };
                 return Err(self.fail_at(unit_at, "unknown unit", hint));
             }
         };
@@ -493,6 +497,8 @@ mod tests {
             assert_eq!((error.column, error.why.as_str()), (column, why), "{text}");
             assert!(!error.hint.is_empty(), "{text}");
         }
+        let currency: RuleError = "cost <= 1 EUR".parse::<Rule>().unwrap_err();
+        assert!(currency.hint.contains("$1"), "{currency}");
     }
 
     #[test]

@@ -238,7 +238,7 @@ fn malformed_files_are_reported_with_the_position() {
     testcase.yaml:1:8: not valid YAML: mapping values are not allowed in this context
      1 | name: a: b
        |        ^
-    hint: a value that contains `: ` must be quoted
+    hint: put a value that contains `: ` in quotes; if there is none, look above for a key without its `:`, or a `-` without a space
     ");
     assert_snapshot!(refusal("name: @x\n"), @"
     testcase.yaml:1:7: not valid YAML: unexpected character: `@'
