@@ -14,7 +14,9 @@ fn run(page: &str) {
     let folder = context.root().join("page");
     // A directory of runs, because one in a directory above would take these runs.
     std::fs::create_dir_all(folder.join(".proctor")).unwrap();
-    copy_examples(&context, "quickstart");
+    for name in ["quickstart", "suite"] {
+        copy_examples(&context, name);
+    }
     std::fs::rename(context.root().join("examples"), folder.join("examples")).unwrap();
     std::os::unix::fs::symlink(context.binary(), context.bin().join("proctor")).unwrap();
     let (mut last, mut commands) = (None, 0);
@@ -57,6 +59,21 @@ fn assert_shows(output: &Output, block: &Block) {
         let place = format!("{}:{}", block.page, block.line);
         assert!(is_shown, "{place} shows {line:?}, not in\n{output}");
     }
+}
+
+#[test]
+fn readme_runs() {
+    run("../README.md");
+}
+
+#[test]
+fn page_on_reports_runs() {
+    run("reports.md");
+}
+
+#[test]
+fn page_on_watching_runs() {
+    run("watching.md");
 }
 
 #[test]
