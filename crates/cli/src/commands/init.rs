@@ -24,6 +24,10 @@ const TEMPLATE: &str = include_str!("../../templates/testcase.yaml");
 const SUITE: &str = include_str!("../../templates/suite.yaml");
 const WORKFLOW: &str = include_str!("../../templates/workflow.yml");
 const WORKFLOW_FILE: &str = ".github/workflows/proctor.yml";
+/// The command of the workflow that installs the agent.
+const DEFAULT_INSTALL: &str = "npm install -g @anthropic-ai/claude-code";
+/// Keys that the gateway takes, and of which the workflow names the first that the agent takes, too.
+const PROVIDER_KEYS: [&str; 3] = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"];
 /// The task of the suite.
 const CASE_FILE: &str = "testcase.yaml";
 /// The agent of the templates.
@@ -42,17 +46,27 @@ pub fn init(args: &InitArgs) -> Result<Exit, CliError> {
         let (mut input, mut output) = (std::io::stdin().lock(), std::io::stderr());
         choices.ask(&mut input, &mut output)?;
     }
-    let files = files(args, &choices, &host, &project)?;
+    // A suite that exists only lacks the workflow.
+    let is_new = args.path.is_some() || args.mine.is_some();
+    let keeps_suite = choices.ci && !args.force && !is_new && Utf8Path::new(SUITE_FILE).exists();
+    let files = if keeps_suite {
+        Vec::new()
+    } else {
+        files(args, &choices, &host, &project)?
+    };
     let workflow = choices.ci.then(|| project.join(WORKFLOW_FILE));
     let mut paths = files.iter().map(|(path, _)| path).chain(&workflow);
     if let Some(path) = paths.find(|path| path.exists() && !args.force) {
         return Err(CliError::Exists { path: path.clone() });
     }
     if let Some(path) = &workflow {
-        write(path, WORKFLOW)?;
+        write(path, &choices.workflow())?;
         ui::print(&format!(
-            "wrote {WORKFLOW_FILE}; replace OWNER by the owner of the action's repository\n"
+            "wrote {WORKFLOW_FILE}; replace OWNER by the owner of the action's repository, and commit the recordings of: proctor run --record-models recordings\n"
         ))?;
+    }
+    if keeps_suite {
+        return Ok(Exit::Success);
     }
     if let (Some(count), [(suite, _)]) = (args.mine, files.as_slice()) {
         return super::mine::init(suite, count);
@@ -187,6 +201,20 @@ impl Choices {
         template.replace(&format!("type: {DEFAULT_AGENT}"), &agent)
     }
 
+    /// The workflow, which installs the agent and has its key.
+    fn workflow(&self) -> String {
+        let Some(cli) = known_agent(&self.agent).ok().and_then(|it| it.cli()) else {
+            return WORKFLOW.to_owned();
+        };
+        let hint = cli.install_hint.trim_start_matches("install it with: ");
+        let install = hint.split(" (").next().unwrap_or(hint);
+        let mut keys = PROVIDER_KEYS.iter().chain(cli.credential_env);
+        let key = keys.find(|key| cli.credential_env.contains(key));
+        WORKFLOW
+            .replace(DEFAULT_INSTALL, install)
+            .replace(PROVIDER_KEYS[0], key.unwrap_or(&PROVIDER_KEYS[0]))
+    }
+
     /// The evaluator that runs the test command.
     fn tests(&self) -> String {
         let Some(line) = &self.test_cmd else {
@@ -311,6 +339,27 @@ mod tests {
         assert_eq!(questions.matches("agent [").count(), 2, "{questions}");
         let (changed, _) = asked("\necho ${HOME}\n\n");
         assert_eq!(changed.test_cmd.as_deref(), Some("echo $${HOME}"));
+    }
+
+    #[test]
+    fn workflow_installs_the_agent_and_names_its_key() {
+        let workflow = choices().workflow();
+        assert!(
+            workflow.contains("- run: npm install -g @openai/codex\n"),
+            "{workflow}"
+        );
+        assert!(
+            workflow.contains("OPENAI_API_KEY: ${{ secrets.OPENAI_API_KEY }}"),
+            "{workflow}"
+        );
+        for word in ["claude", "ANTHROPIC"] {
+            assert!(!workflow.contains(word), "{workflow}");
+        }
+        for adapter in ADAPTERS.iter().filter(|it| it.cli().is_some()) {
+            let agent = adapter.name().to_owned();
+            let workflow = Choices { agent, ..choices() }.workflow();
+            assert!(!workflow.contains("(requires"), "{workflow}");
+        }
     }
 
     #[test]

@@ -151,6 +151,120 @@ fn invalid_gates_are_refused_before_the_first_trial() {
     assert!(!context.root().join(".proctor").exists());
 }
 
+/// The script of a step of the GitHub Action.
+fn script_of_action(name: &str) -> String {
+    let action = concat!(env!("CARGO_MANIFEST_DIR"), "/../../action.yml");
+    let action: Value = serde_saphyr::from_str(&fs_err::read_to_string(action).unwrap()).unwrap();
+    let mut steps = action["runs"]["steps"].as_array().unwrap().iter();
+    let step = steps.find(|step| step["name"] == name).unwrap();
+    step["run"].as_str().unwrap().to_owned()
+}
+
+/// The id of the cache is that of the source, or the place of the release.
+#[test]
+fn cache_of_the_action_depends_on_its_source() {
+    let context = context();
+    let script = script_of_action("Identify the source");
+    let source = context.root().join("source");
+    fs_err::create_dir_all(source.join("crates")).unwrap();
+    let outputs = context.root().join("outputs.txt");
+    let id = |text: &str, from: &str| {
+        for file in ["Cargo.lock", "crates/main.rs"] {
+            fs_err::write(source.join(file), text).unwrap();
+        }
+        let _ = fs_err::remove_file(&outputs);
+        context
+            .program(Utf8Path::new("/bin/bash"), ["-e", "-c", &script])
+            .env("SOURCE", source.as_str())
+            .env("FROM", from)
+            .env("GITHUB_OUTPUT", outputs.as_str())
+            .run()
+            .assert_code(0);
+        fs_err::read_to_string(&outputs).unwrap()
+    };
+    assert_eq!(id("one", ""), id("one", ""));
+    assert_ne!(id("one", ""), id("two", ""));
+    assert_eq!(id("one", "https://example.org"), "id=https://example.org\n");
+}
+
+/// The comment is created once, and then updated. A failure is a warning.
+#[test]
+fn action_keeps_one_comment_up_to_date() {
+    let context = context();
+    let file = |name: &str| context.root().join(name);
+    let gh = r#"#!/bin/sh
+echo "$*" >> calls.txt
+case "$*" in
+*--jq*) cat ids.txt 2> /dev/null; test ! -e forbidden ;;
+*PATCH*) ;;
+*) printf '42\n43\n' > ids.txt ;;
+esac
+"#;
+    let program = context.bin().join("gh");
+    fs_err::write(&program, gh).unwrap();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs_err::set_permissions(&program, open).unwrap();
+    fs_err::write(file("comment.md"), "<!-- proctor gate -->\n").unwrap();
+    let script = script_of_action("Comment on the pull request");
+    let comment = || {
+        context
+            .program(Utf8Path::new("/bin/bash"), ["-e", "-c", &script])
+            .env("REPO", "o/r")
+            .env("NUMBER", "7")
+            .env("COMMENT", file("comment.md").as_str())
+            .run()
+    };
+    comment().assert_code(0);
+    comment().assert_code(0);
+    let calls = fs_err::read_to_string(file("calls.txt")).unwrap();
+    let written = calls.lines().filter(|line| line.contains("body="));
+    let body = format!("-F body=@{}", file("comment.md"));
+    let expected = [
+        format!("api --silent repos/o/r/issues/7/comments {body}"),
+        format!("api --silent -X PATCH repos/o/r/issues/comments/42 {body}"),
+    ];
+    assert_eq!(written.collect::<Vec<_>>(), expected);
+    fs_err::write(file("forbidden"), "").unwrap();
+    let warned = comment();
+    warned.assert_code(0);
+    assert!(
+        warned
+            .stdout
+            .contains("::warning::The comment was not written"),
+        "{warned}"
+    );
+}
+
+/// The script of GitLab's job ends with the exit code of the gate, and writes the reports that it keeps.
+#[test]
+fn job_of_gitlab_runs_and_gates() {
+    let context = context();
+    agents(&context, "other.txt");
+    let path = context.root().join("suite/proctor.json");
+    let gate = json!({"trials": 1, "gate": ["every task: pass^1"]});
+    fs_err::write(&path, with(&json_of(&path), &gate).to_string()).unwrap();
+    let template = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ci/gitlab.yml");
+    let template: Value =
+        serde_saphyr::from_str(&fs_err::read_to_string(template).unwrap()).unwrap();
+    let job = &template[".proctor"];
+    let lines = job["script"].as_array().unwrap().iter();
+    let script: Vec<&str> = lines.map(|line| line.as_str().unwrap()).collect();
+    let proctor = Utf8Path::new(env!("CARGO_BIN_EXE_proctor"))
+        .parent()
+        .unwrap();
+    let output = context
+        .program(Utf8Path::new("/bin/sh"), ["-e", "-c", &script.join("\n")])
+        .env("PATH", format!("{}:{proctor}:/usr/bin:/bin", context.bin()))
+        .env("PROCTOR_SUITE", path.as_str())
+        .env("PROCTOR_ARGS", "--parallel 2 --undecided pass")
+        .run();
+    output.assert_code(1);
+    for name in ["junit.xml", "report.md", "report.html"] {
+        let kept = job["artifacts"]["paths"][0].as_str().unwrap();
+        assert!(context.root().join(kept).join(name).is_file(), "{name}");
+    }
+}
+
 /// The steps of the GitHub Action that need no GitHub: they run, report, gate and write the comment.
 #[test]
 fn steps_of_the_action_write_reports_comment_and_exit_code() {
@@ -159,12 +273,7 @@ fn steps_of_the_action_write_reports_comment_and_exit_code() {
     let path = context.root().join("suite/proctor.json");
     let gate = json!({"trials": 3, "gate": ["every task: pass^3"]});
     fs_err::write(&path, with(&json_of(&path), &gate).to_string()).unwrap();
-    let action = concat!(env!("CARGO_MANIFEST_DIR"), "/../../action.yml");
-    let action = fs_err::read_to_string(action).unwrap();
-    let action: Value = serde_saphyr::from_str(&action).unwrap();
-    let mut steps = action["runs"]["steps"].as_array().unwrap().iter();
-    let step = steps.find(|step| step["id"] == "run").unwrap();
-    let script = step["run"].as_str().unwrap();
+    let script = script_of_action("Run and gate");
     let proctor = Utf8Path::new(env!("CARGO_BIN_EXE_proctor"));
     let search = format!(
         "{}:{}:/usr/bin:/bin",
@@ -173,7 +282,7 @@ fn steps_of_the_action_write_reports_comment_and_exit_code() {
     );
     let file = |name: &str| context.root().join(name);
     let output = context
-        .program(Utf8Path::new("/bin/bash"), ["-e", "-c", script])
+        .program(Utf8Path::new("/bin/bash"), ["-e", "-c", &script])
         .env("PATH", &search)
         .env("SUITE", path.as_str())
         .env("BASELINE", "")

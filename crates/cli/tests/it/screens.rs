@@ -440,6 +440,14 @@ fn init_writes_the_schema_for_editors_and_a_workflow() {
     let output = context.proctor(["init", "two.yaml", "--ci"]).run();
     output.assert_code(2);
     assert!(!context.root().join("two.yaml").exists(), "{output}");
+    // A suite that exists is kept.
+    fs_err::remove_dir_all(context.root().join(".github")).unwrap();
+    let suite = context.root().join("proctor.yaml");
+    fs_err::write(&suite, "kept").unwrap();
+    context.proctor(["init", "--ci"]).run().assert_code(0);
+    assert_eq!(fs_err::read_to_string(suite).unwrap(), "kept");
+    assert!(context.root().join(".github").exists());
+    assert!(!context.root().join("testcase.yaml").exists());
 }
 
 #[test]
