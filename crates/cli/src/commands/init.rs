@@ -203,7 +203,7 @@ impl Choices {
 
     /// The workflow, which installs the agent and has its key.
     fn workflow(&self) -> String {
-        let Some(cli) = known_agent(&self.agent).ok().and_then(|it| it.cli()) else {
+        let Some(cli) = known_agent(&self.agent).ok().and_then(Adapter::cli) else {
             return WORKFLOW.to_owned();
         };
         let hint = cli.install_hint.trim_start_matches("install it with: ");
