@@ -43,8 +43,12 @@ pub fn experiment(args: &ExperimentArgs) -> Result<Exit, CliError> {
     let [path] = paths.as_slice() else {
         return Err(CliError::NothingToRun);
     };
-    let file =
-        SuiteFile::read(&host.cwd.join(path)).map_err(|error| CliError::Config(vec![error]))?;
+    let suite = host.cwd.join(path);
+    let file = SuiteFile::read(&suite).map_err(|error| CliError::Config(vec![error]))?;
+    // A test case: its keys are not faults of a suite.
+    if SuiteFile::open(&suite).is_none() {
+        return Err(CliError::NoExperiment { suite });
+    }
     run_file(file, &args.run.options.agent, &args.run, &args.decision)
 }
 

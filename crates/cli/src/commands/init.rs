@@ -144,6 +144,7 @@ impl Choices {
             None => installed.map_or(DEFAULT_AGENT, |it| it.name()),
         };
         let test_cmd = match &args.test_cmd {
+            Some(line) if line.trim().is_empty() => None,
             Some(line) => Some(TestCommand::of_line(line)),
             None if args.mine.is_some() => None,
             None => {

@@ -293,6 +293,14 @@ fn input_that_all_trials_refuse_is_reported_once() {
     let replay = ["run", path.as_str(), "--replay-models", "recordings"];
     let replay = context.proctor(replay).run();
     replay.assert_code(2);
+    let experiment = context.proctor(["experiment", path.as_str()]).run();
+    experiment.assert_code(2);
+    assert_eq!(
+        experiment.stderr.matches("error: ").count(),
+        1,
+        "{experiment}"
+    );
+    assert!(experiment.stderr.contains("proctor ab"), "{experiment}");
     let message = "no recordings: recordings is not a directory\nhint: record the calls first";
     assert!(replay.stderr.contains(message), "{replay}");
 }

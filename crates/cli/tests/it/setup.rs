@@ -37,6 +37,9 @@ fn init_detects_the_agent_and_the_tests() {
     let case = text(&context, "testcase.yaml");
     assert!(case.contains("  type: aider\n"), "{case}");
     assert!(case.contains("      command: |\n        make\n"), "{case}");
+    let without = init(&["--test-cmd", "", "--force"]);
+    assert!(without.stdout.contains("tests: none"), "{without}");
+    assert!(!text(&context, "testcase.yaml").contains("- name: tests"));
     let refused = init(&["--agent", "aidre", "--force"]);
     refused.assert_code(2);
     let message = "`aidre` is not an agent with a CLI\nhint: use one of: claude-code, ";
