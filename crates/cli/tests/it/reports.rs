@@ -449,37 +449,6 @@ fn a_job_of_github_gets_a_summary_and_annotations() {
     );
 }
 
-/// The commands of `docs/reports.md` run unchanged.
-#[test]
-fn the_example_of_the_docs_runs() {
-    let context = context();
-    let root = Utf8Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-    let (examples, to) = (root.join("examples"), context.root().join("examples"));
-    let copy = ["-r", examples.as_str(), to.as_str()];
-    context
-        .program(Utf8Path::new("/bin/cp"), copy)
-        .run()
-        .assert_code(0);
-    let page = fs_err::read_to_string(root.join("docs/reports.md")).unwrap();
-    let block = page
-        .split("```sh\n")
-        .nth(1)
-        .unwrap()
-        .split("```")
-        .next()
-        .unwrap();
-    let proctor = Utf8Path::new(env!("CARGO_BIN_EXE_proctor"));
-    let path = format!("{}:/usr/bin:/bin", proctor.parent().unwrap());
-    assert!(block.lines().count() >= 5, "{block}");
-    for line in block.lines() {
-        let shell = context.program(Utf8Path::new("/bin/sh"), ["-c", line]);
-        let output = shell.env("PATH", &path).run();
-        assert_eq!(output.code, Some(0), "{line}\n{output}");
-    }
-    let page = fs_err::read_to_string(context.root().join("report.html")).unwrap();
-    assert!(page.contains("small-agent"));
-}
-
 const BROWSERS: [&str; 3] = [
     "/usr/bin/chromium",
     "/usr/bin/chromium-browser",

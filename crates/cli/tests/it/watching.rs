@@ -293,33 +293,6 @@ fn a_view_without_a_terminal_is_refused_before_anything_runs() {
     assert!(!context.root().join("results").exists());
 }
 
-/// The example of `docs/watching.md`.
-#[test]
-fn the_example_of_watching_works() {
-    let context = context();
-    let root = Utf8PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-    let to = context.root().join("examples");
-    let from = root.join("examples");
-    let copy = context.program(Utf8Path::new("/bin/cp"), ["-r", from.as_str(), to.as_str()]);
-    copy.run().assert_code(0);
-    let page = fs_err::read_to_string(root.join("docs/watching.md")).unwrap();
-    let block = page
-        .split("```sh\n")
-        .nth(1)
-        .unwrap()
-        .split("```")
-        .next()
-        .unwrap();
-    let mut ran = 0;
-    for line in block.lines() {
-        let words = line.split('#').next().unwrap().split_whitespace();
-        let output = context.proctor(words.skip(1)).run();
-        assert_eq!(output.code, Some(0), "{line}\n{output}");
-        ran += 1;
-    }
-    assert!(ran >= 5, "{block}");
-}
-
 #[test]
 fn a_run_is_seen_and_steered_in_a_real_terminal_tmux() {
     let context = context();
