@@ -498,8 +498,16 @@ fn every_link_leads_to_a_file() {
             if target.is_empty() || target.contains("://") {
                 continue;
             }
-            let folder = page.parent().unwrap();
-            assert!(folder.join(target).exists(), "{page} links to {target}");
+            let file = page.parent().unwrap().join(target);
+            assert!(file.exists(), "{page} links to {target}");
+            // The book has the files of `docs` only.
+            let docs = root().join("docs").canonicalize_utf8().unwrap();
+            let is_of_book = |path: &Utf8Path| path.canonicalize_utf8().unwrap().starts_with(&docs);
+            let leaves = is_of_book(&page) && !is_of_book(&file);
+            assert!(
+                !leaves,
+                "{page} links to {target}, which is not in the book"
+            );
         }
     }
 }
