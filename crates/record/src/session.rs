@@ -171,7 +171,12 @@ pub struct McpServer {
 impl McpServer {
     /// Whether the agent can use its tools. A server that is still connecting may become usable.
     pub fn is_usable(&self) -> bool {
-        matches!(self.status.as_str(), "connected" | "pending" | "connecting")
+        self.status == "connected" || self.is_connecting()
+    }
+
+    /// Whether the server had not connected yet when the agent reported it.
+    pub fn is_connecting(&self) -> bool {
+        matches!(self.status.as_str(), "pending" | "connecting")
     }
 }
 

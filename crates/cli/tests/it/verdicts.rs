@@ -518,6 +518,38 @@ fn exit_code_of_a_command_agent_decides_its_outcome() {
 }
 
 /// The agent was not what the test case asked for: the trial is excluded, and ended at once.
+/// A server that never connects is not always reported as failed.
+#[test]
+fn an_mcp_server_that_stays_pending_needs_tools_that_reach_the_model() {
+    for (tools, outcome) in [
+        (json!([]), "sandbox"),
+        (json!(["mcp__other__query"]), "sandbox"),
+        (json!(["mcp__db__query"]), "completed"),
+    ] {
+        let mut start = init();
+        start["line"]["mcp_servers"] = json!([{"name": "db", "status": "pending"}]);
+        start["line"]["tools"] = tools;
+        let context = context();
+        let file = context.root().join("cases/mcp.json");
+        fs_err::write(
+            file,
+            json!({"mcpServers": {"db": {"command": "x"}}}).to_string(),
+        )
+        .unwrap();
+        let more = json!({"agent": {"config": {"mcp_config": "mcp.json"}}});
+        install_claude(&context, &[start, says("m-1", "done"), result()]);
+        let output = run(&context, &with(&claude_case(), &more));
+        let record = context.record();
+        assert_eq!(record["outcome"], outcome, "{output}");
+        let is_excluded = outcome == "sandbox";
+        assert_eq!(
+            output.stdout.contains("`db` (pending)"),
+            is_excluded,
+            "{output}"
+        );
+    }
+}
+
 #[test]
 fn an_mcp_server_that_did_not_connect_excludes_the_trial() {
     let servers = json!([

@@ -148,12 +148,14 @@ impl Trial<'_> {
             mcp_servers,
         } = driven;
         let duration_ms = millis(report.duration);
+        let gateway = self.close_models(models).await;
+        self.observe_session();
         let evidence = Evidence {
             session: conclusion.outcome,
             ending,
             time: self.time_evidence(cli, &ending, duration_ms),
             resources: facts.map_or_else(ResourceEvidence::default, |it| self.note_facts(&it)),
-            gateway: self.close_models(models).await,
+            gateway,
             needs_model: cli.is_some(),
             unusable_mcp: self.unusable_mcp(contestant, mcp_servers),
             repeated,
@@ -170,7 +172,7 @@ impl Trial<'_> {
         self.remove_ignore_lines(plan, &site.workspace).await;
         self.compare_accounts(&mut conclusion);
         self.note_session(&conclusion, tools);
-        self.finish_delivery();
+        self.record_delivery();
         conclusion.errors.extend(self.truncations(cli, &capture));
         self.note_ending(conclusion.outcome, &ending, &report);
         self.record.process = Some(record::ProcessRecord::of(&report, argv, &ending, &capture));
@@ -209,7 +211,10 @@ impl Trial<'_> {
             })
         };
         let unusable = required.iter().map(state);
-        let unusable: Vec<McpServer> = unusable.filter(|server| !server.is_usable()).collect();
+        let is_unusable = |server: &McpServer| {
+            !server.is_usable() || server.is_connecting() && !self.may_have_tools_of(&server.name)
+        };
+        let unusable: Vec<McpServer> = unusable.filter(is_unusable).collect();
         for McpServer { name, status } in reported.iter().filter(|server| !server.is_usable()) {
             if !required.contains(name) {
                 let note = format!("the MCP server `{name}` was not usable: {status}");

@@ -16,7 +16,8 @@ use proctor_sandbox::ExecEnv;
 use sha2::{Digest, Sha256};
 
 use super::{
-    Site, Trial, TrialError, chain, container, prepare::NotRun, workspace::workspace_failed,
+    Contestant, Site, Trial, TrialError, chain, container, prepare::NotRun,
+    workspace::workspace_failed,
 };
 use crate::{
     config::{FileContent, FileSource, TreatmentPath, TreatmentRoot},
@@ -84,6 +85,15 @@ impl WatchedPart {
         part.record.digest = Some(hex(&Sha256::digest(bytes)));
         part.tokens = (Some(tokens(text)), None);
         part
+    }
+
+    /// An MCP server.
+    fn mcp_server(name: &str) -> WatchedPart {
+        WatchedPart::new(
+            DeliveryKind::McpServer,
+            name,
+            Watch::McpServer(name.to_owned()),
+        )
     }
 
     /// Adds the observations of one start of the agent. `saw_all` says whether all requests were seen.
@@ -163,8 +173,7 @@ fn parts(
         parts.push(part);
     }
     for server in &planned.mcp_servers {
-        let watch = Watch::McpServer(server.clone());
-        parts.push(WatchedPart::new(DeliveryKind::McpServer, server, watch));
+        parts.push(WatchedPart::mcp_server(server));
     }
     parts
 }
@@ -193,10 +202,13 @@ impl Trial<'_> {
                 }
             }
         }
-        self.treatment = TrialTreatment {
-            parts: parts(&planned, &files),
-            files,
-        };
+        let mut parts = parts(&planned, &files);
+        for server in self.required_mcp(Contestant::Primary) {
+            if !planned.mcp_servers.contains(&server) {
+                parts.push(WatchedPart::mcp_server(&server));
+            }
+        }
+        self.treatment = TrialTreatment { parts, files };
         let records = self.treatment.parts.iter().map(|part| part.record.clone());
         self.record.delivery = records.collect();
         Ok(())
@@ -419,15 +431,21 @@ impl Trial<'_> {
         }
     }
 
-    /// Records the delivery. Without a gateway, the agent's own output shows some of the requests' content.
-    pub(super) fn finish_delivery(&mut self) {
-        if !self.treatment.parts.is_empty() && self.record.gateway.is_none() {
-            self.note_delivery_of_session();
-        }
-        self.record_delivery();
+    /// Whether the model may have had tools of an MCP server: no other evidence, or seen in a request or
+    /// in the agent's output.
+    pub(super) fn may_have_tools_of(&self, server: &str) -> bool {
+        let is_it = |part: &&WatchedPart| {
+            part.record.kind == DeliveryKind::McpServer && part.record.name == server
+        };
+        let part = self.treatment.parts.iter().find(is_it);
+        part.is_none_or(|part| part.record.delivered == Some(true))
     }
 
-    fn note_delivery_of_session(&mut self) {
+    /// Notes the delivery without a gateway: the agent's own output shows some of the requests' content.
+    pub(super) fn observe_session(&mut self) {
+        if self.treatment.parts.is_empty() || self.record.gateway.is_some() {
+            return;
+        }
         let watcher = Watcher::new(self.watches());
         let opened = UntrustedDir::new(&self.artifacts).open("raw/stdout".as_ref());
         match opened {
@@ -447,9 +465,11 @@ impl Trial<'_> {
         }
     }
 
-    fn record_delivery(&mut self) {
+    /// Records the delivery.
+    pub(super) fn record_delivery(&mut self) {
         let servers = self.record.agent.mcp_servers.iter().flatten();
         let states: BTreeMap<&str, bool> = servers
+            .filter(|server| !server.is_connecting())
             .map(|server| (server.name.as_str(), server.is_usable()))
             .collect();
         for part in &mut self.treatment.parts {
