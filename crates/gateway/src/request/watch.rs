@@ -228,8 +228,12 @@ impl Watch {
             } => description.find(texts).or_else(|| body.find(texts)),
             Watch::McpServer(name) => {
                 let mut tools = conversation.tools.iter();
-                let is_offered = tools.any(|tool| is_tool_of(name, tool));
-                is_offered.then_some(RequestPart::Tools)
+                if tools.any(|tool| is_tool_of(name, tool)) {
+                    return Some(RequestPart::Tools);
+                }
+                let mut texts = conversation.texts.iter();
+                let listed = texts.find(|(_, text)| lists_tool_of(name, text));
+                listed.map(|(place, _)| *place)
             }
         }
     }
@@ -247,6 +251,15 @@ impl Watch {
             Watch::McpServer(name) => calls.any(|(tool, _)| is_tool_of(name, tool)),
         }
     }
+}
+
+/// Whether a text lists a tool of an MCP server on a line of its own. Claude Code announces tools by
+/// their names, and sends their definitions when the model asks for them.
+fn lists_tool_of(server: &str, text: &str) -> bool {
+    let mut lines = text.lines().map(str::trim);
+    lines.any(|line| {
+        line.starts_with("mcp__") && !line.contains(char::is_whitespace) && is_tool_of(server, line)
+    })
 }
 
 /// Whether a tool is one of an MCP server: `mcp__NAME__tool` and its shorter forms.

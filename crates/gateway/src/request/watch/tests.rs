@@ -60,6 +60,26 @@ fn delivery_is_seen_in_anthropic_requests() {
     check(Wire::Anthropic, &[title, first, second], EXPECTED);
 }
 
+/// Claude Code lists the names of tools, and sends a definition when the model asks for it.
+#[test]
+fn deferred_tools_of_a_server_are_delivered_by_name() {
+    let listed = |line: &str| {
+        let text = format!("Deferred tools:\nWebFetch\n{line}\n\nAgents:");
+        json!({"messages": [{"role": "user", "content": [{"type": "text", "text": text}]}]})
+    };
+    for (line, is_delivered) in [
+        ("mcp__issue-tracker__search", true),
+        ("mcp__other__search", false),
+        ("use mcp__issue-tracker__search for issues", false),
+    ] {
+        let watcher = watch_all();
+        watcher.observe(Wire::Anthropic, listed(line).to_string().as_bytes(), 1);
+        let seen = &watcher.report()[2];
+        assert_eq!(seen.reached.is_some(), is_delivered, "{line}");
+        assert_eq!(seen.used, None, "{line}");
+    }
+}
+
 #[test]
 fn delivery_is_seen_in_openai_chat_requests() {
     let tools = json!([
