@@ -439,7 +439,7 @@ fn an_interrupted_run_is_resumed_and_finished() {
     assert!(
         output
             .stderr
-            .contains("the trial count, the seed or the experiment's settings have changed"),
+            .contains("the plan has changed (trials: 4 → 5)"),
         "{}",
         output.stderr
     );

@@ -23,12 +23,12 @@ pub enum RunError {
         run: Utf8PathBuf,
     },
     /// The plan has changed since the run was started.
-    #[error(
-        "cannot resume {run}: the agents, the tasks, the trial count, the seed or the experiment's settings have changed"
-    )]
+    #[error("cannot resume {run}: the plan has changed ({})", differences.join("; "))]
     Changed {
         /// Its folder.
         run: Utf8PathBuf,
+        /// The changes.
+        differences: Vec<String>,
     },
     /// A definition has changed since the run was started.
     #[error("cannot resume {run}: {}", list_changes(changed))]

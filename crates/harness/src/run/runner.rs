@@ -140,6 +140,7 @@ impl Runner<'_> {
         if !kept.is_same(&now) {
             return Err(RunError::Changed {
                 run: run.to_owned(),
+                differences: kept.differences(&now),
             });
         }
         let changed = kept.changed(&now);

@@ -1,6 +1,6 @@
 //! `plan.json`: the trials of a run, so that the run can be resumed and followed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err as fs;
@@ -80,6 +80,14 @@ pub struct TrialKey {
     pub is_whole_run: bool,
 }
 
+fn agent_of(key: &TrialKey) -> &str {
+    &key.agent
+}
+
+fn task_of(key: &TrialKey) -> &str {
+    &key.task
+}
+
 impl PlanFile {
     pub fn read(run: &Utf8Path) -> Result<PlanFile, NoRun> {
         let plan = fs::read(run.join(PLAN_FILE)).ok();
@@ -94,6 +102,46 @@ impl PlanFile {
         self.seed == other.seed
             && self.trials == other.trials
             && self.experiment == other.experiment
+    }
+
+    /// What a plan that is not the same has otherwise, as phrases.
+    pub fn differences(&self, now: &PlanFile) -> Vec<String> {
+        let mut found = Vec::new();
+        for (kind, before, after) in [
+            ("agents", self.names(agent_of), now.names(agent_of)),
+            ("tasks", self.names(task_of), now.names(task_of)),
+        ] {
+            for (word, names) in [("new", &after - &before), ("missing", &before - &after)] {
+                if !names.is_empty() {
+                    let names: Vec<String> = names.iter().map(|it| format!("`{it}`")).collect();
+                    found.push(format!("{word} {kind}: {}", names.join(", ")));
+                }
+            }
+        }
+        let (before, after) = (self.trials_of_one(), now.trials_of_one());
+        if before != after {
+            found.push(format!("trials: {before} → {after}"));
+        }
+        if self.seed != now.seed {
+            found.push(format!("seed: {} → {}", self.seed, now.seed));
+        }
+        if self.experiment != now.experiment {
+            found.push("the experiment's settings".to_owned());
+        }
+        if found.is_empty() {
+            found.push("the order or the choice of trials".to_owned());
+        }
+        found
+    }
+
+    fn names(&self, of: fn(&TrialKey) -> &str) -> BTreeSet<&str> {
+        self.trials.iter().map(of).collect()
+    }
+
+    /// The number of trials of each agent on each task.
+    fn trials_of_one(&self) -> u32 {
+        let numbers = self.trials.iter().map(|key| key.trial);
+        numbers.max().unwrap_or_default()
     }
 
     /// The digest of everything that is decided before the first trial: the trials, the definitions
@@ -274,5 +322,50 @@ mod tests {
     fn a_plan_of_an_older_version_has_no_definitions_to_compare() {
         let older: PlanFile = serde_json::from_value(json!({"seed": 0, "trials": []})).unwrap();
         assert!(older.changed(&plan("x", "p")).is_empty());
+    }
+
+    #[test]
+    fn differences_of_plans_are_named() {
+        let with = |agents: &[&str], tasks: &[&str], trials: u32, seed: u64| {
+            let mut all = Vec::new();
+            for agent in agents {
+                for task in tasks {
+                    all.extend((1..=trials).map(|trial| TrialKey {
+                        agent: (*agent).to_owned(),
+                        task: (*task).to_owned(),
+                        trial,
+                        is_whole_run: false,
+                    }));
+                }
+            }
+            PlanFile {
+                trials: all,
+                seed,
+                ..plan("m", "p")
+            }
+        };
+        let kept = with(&["a"], &["t", "u"], 2, 1);
+        for (now, expected) in [
+            (with(&["a"], &["t", "u"], 5, 1), &["trials: 2 → 5"][..]),
+            (with(&["a"], &["t", "u"], 2, 3), &["seed: 1 → 3"]),
+            (
+                with(&["b", "c"], &["t"], 2, 1),
+                &[
+                    "new agents: `b`, `c`",
+                    "missing agents: `a`",
+                    "missing tasks: `u`",
+                ],
+            ),
+            (
+                PlanFile {
+                    experiment: Some(json!({})),
+                    ..with(&["a"], &["t", "u"], 2, 1)
+                },
+                &["the experiment's settings"],
+            ),
+        ] {
+            assert!(!kept.is_same(&now));
+            assert_eq!(kept.differences(&now), expected);
+        }
     }
 }
