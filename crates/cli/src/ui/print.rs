@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn long_lines_are_wrapped_between_words() {
         let text = "short line\n  \x1b[31m✗\x1b[0m one two three\na /very/long/path/without/spaces end\n\nlast";
-        let expect = "short line\n  \x1b[31m✗\x1b[0m one two\n    three\na\n  /very/long/path/without/spaces\n  end\n\nlast\n";
+        let expect = "short line\n  \x1b[31m✗\x1b[0m one two\n    three\na /very/long/path/without/spaces\n  end\n\nlast\n";
         assert_eq!(wrapped(text, 14), expect);
         assert_eq!(wrapped("a b\n", 80), "a b\n");
     }
