@@ -168,15 +168,21 @@ fn is_alive(label: &str, us: &ObjectOwner) -> bool {
 }
 
 impl DockerSandbox {
-    /// The image with this name, or its replacement in the suite.
-    pub async fn image(&self, name: &str) -> Result<Image, EngineError> {
+    /// The image with this name, or its replacement in the suite; pulled if no engine of the run
+    /// has it. `sink` gets the progress.
+    pub async fn image(&self, name: &str, sink: impl FnMut(&str)) -> Result<Image, EngineError> {
         let name = self.settings.images.get(name).map_or(name, String::as_str);
         let mut images = self.images.lock().await;
         if let Some(known) = images.get(name) {
             return Ok(known.clone());
         }
         let image = match self.engine.image(name).await {
-            Err(EngineError::ImageMissing { .. }) => self.fetch(name).await?,
+            Err(EngineError::ImageMissing { .. }) => match self.fetch(name).await {
+                Err(error @ EngineError::ImageMissing { .. }) if !error.is_shipped_image() => {
+                    self.engine.pull(name, sink).await?
+                }
+                other => other?,
+            },
             other => other?,
         };
         images.insert(name.to_owned(), image.clone());

@@ -152,7 +152,7 @@ impl Judging<'_> {
         });
         let image = match image {
             Some(name) => docker
-                .image(name)
+                .image(name, |_| ())
                 .await
                 .map_err(|error| error.to_string())?,
             None => agents.image.clone(),

@@ -246,7 +246,7 @@ impl ForeignTrial {
             format!("no image for judging: the task has no `validation_image`, and the suite has no orchestrator `{name}`")
         })?;
         let text = |error: proctor_sandbox::docker::EngineError| error.to_string();
-        let image = docker.image(image).await.map_err(text)?;
+        let image = docker.image(image, |_| ()).await.map_err(text)?;
         let exec_env = docker
             .exec_env(ExecEnvSpec::plain(image))
             .await

@@ -75,20 +75,18 @@ impl Trial<'_> {
             return Ok(None);
         };
         let environment = self.plan.task.environment();
+        let mut said = String::new();
+        let keep = |line: &str| said.push_str(line);
         let (name, image) = match environment.map(|environment| &environment.image) {
-            Some(TaskImage::Named(name)) => (name.clone(), docker.image(name).await),
+            Some(TaskImage::Named(name)) => (name.clone(), docker.image(name, keep).await),
             Some(TaskImage::Build {
                 context,
                 dockerfile,
                 options,
             }) => {
-                let mut said = String::new();
-                let keep = |line: &str| said.push_str(line);
                 let limit = environment.map(|environment| environment.build_timeout);
                 let files = (context.as_path(), dockerfile.as_path());
                 let image = docker.build(files, options, limit, keep).await;
-                // The build log is only informative.
-                let _ = fs::write(self.artifacts.join("build.log"), said);
                 (context.to_string(), image)
             }
             None => {
@@ -99,9 +97,13 @@ impl Trial<'_> {
                     }
                     .into());
                 };
-                (name.to_owned(), docker.image(name).await)
+                (name.to_owned(), docker.image(name, keep).await)
             }
         };
+        if !said.is_empty() {
+            // The log is only informative.
+            let _ = fs::write(self.artifacts.join("build.log"), said);
+        }
         let mut record = ContainerRecord {
             engine: Some(docker.engine.maker().into()),
             address: docker.engine.address().to_string(),
@@ -116,7 +118,9 @@ impl Trial<'_> {
         self.record.sandbox = SandboxRecord::Docker(Box::new(record));
         let is_tasks = environment.is_some();
         let image = image.map_err(|error| match error {
-            EngineError::ImageMissing { .. } => missing(&error, is_tasks),
+            EngineError::ImageMissing { .. } | EngineError::Pull { .. } => {
+                missing(&error, is_tasks)
+            }
             error => failed(error),
         });
         let mut image = image?;

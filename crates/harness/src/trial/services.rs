@@ -87,7 +87,7 @@ impl Trial<'_> {
         image: &TaskImage,
     ) -> Result<Image, NotRun> {
         let found = match image {
-            TaskImage::Named(name) => docker.image(name).await,
+            TaskImage::Named(name) => docker.image(name, |_| ()).await,
             TaskImage::Build {
                 context,
                 dockerfile,

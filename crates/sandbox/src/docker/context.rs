@@ -1,5 +1,6 @@
 //! A build context: the files of a directory that are sent to the engine, and their digest.
 
+use std::collections::BTreeMap;
 use std::fs::Metadata;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -10,20 +11,28 @@ use proctor_record::{
 };
 use sha2::{Digest, Sha256};
 
+/// The rules for files that are not sent, and the end of the name of a Dockerfile's own rules.
+const IGNORE: &str = ".dockerignore";
+
 /// The files of a build context, sorted by name.
 #[derive(Debug)]
 pub(super) struct Files {
     root: PathBuf,
     /// Relative to the root, with `/` between parts.
     paths: Vec<String>,
-    /// A file with replaced text.
-    replaced: Option<(String, String)>,
+    /// Files with replaced text, by path.
+    replaced: BTreeMap<String, String>,
 }
 
 impl Files {
     /// All files in `root` that its `.dockerignore` does not exclude, and `dockerfile` in any case.
+    /// A file of rules with the name of the Dockerfile takes precedence.
     pub(super) fn find(root: &Path, dockerfile: &str) -> io::Result<Self> {
-        let ignored = Ignore::read(&root.join(".dockerignore"), IgnoreSyntax::Docker)?;
+        let mut rules = root.join(format!("{dockerfile}{IGNORE}"));
+        if !rules.exists() {
+            rules = root.join(IGNORE);
+        }
+        let ignored = Ignore::read(&rules, IgnoreSyntax::Docker)?;
         let mut paths = Vec::new();
         let mut folders = vec![String::new()];
         while let Some(folder) = folders.pop() {
@@ -50,19 +59,21 @@ impl Files {
         Ok(Self {
             root: root.to_owned(),
             paths,
-            replaced: None,
+            replaced: BTreeMap::new(),
         })
     }
 
-    /// Replaces the text of a file.
+    /// Replaces the text of a file, or adds a file.
     pub(super) fn replace(&mut self, path: String, text: String) {
-        self.replaced = Some((path, text));
+        self.replaced.insert(path, text);
     }
 
-    /// The replaced text of this file.
-    fn other_text(&self, path: &str) -> Option<&str> {
-        let (replaced, text) = self.replaced.as_ref()?;
-        (replaced == path).then_some(text)
+    /// Adds a rule to `.dockerignore`, which engines read, too.
+    pub(super) fn keep(&mut self, rule: &str) {
+        let rules = std::fs::read_to_string(self.root.join(IGNORE));
+        if let Ok(rules) = rules {
+            self.replace(IGNORE.to_owned(), format!("{rules}\n{rule}\n"));
+        }
     }
 
     /// A digest of names, modes and contents; times do not matter.
@@ -75,7 +86,7 @@ impl Files {
             if data.is_symlink() {
                 let target = std::fs::read_link(&full)?;
                 into.update(target.as_os_str().as_encoded_bytes());
-            } else if let Some(text) = self.other_text(path) {
+            } else if let Some(text) = self.replaced.get(path) {
                 into.update(text.as_bytes());
             } else if data.is_file() {
                 into.update(data.len().to_le_bytes());
@@ -110,12 +121,20 @@ impl Files {
             } else if data.is_dir() {
                 header.set_size(0);
                 archive.append_data(&mut header, path, io::empty())?;
-            } else if let Some(text) = self.other_text(path) {
+            } else if let Some(text) = self.replaced.get(path) {
                 header.set_size(text.len() as u64);
                 archive.append_data(&mut header, path, text.as_bytes())?;
             } else if data.is_file() {
                 archive.append_data(&mut header, path, std::fs::File::open(&full)?)?;
             }
+        }
+        let is_added = |path: &&String| !self.paths.contains(path);
+        for path in self.replaced.keys().filter(is_added) {
+            let text = &self.replaced[path];
+            let mut header = tar::Header::new_gnu();
+            header.set_mode(0o644);
+            header.set_size(text.len() as u64);
+            archive.append_data(&mut header, path, text.as_bytes())?;
         }
         Ok(())
     }
@@ -163,5 +182,9 @@ mod tests {
         std::fs::write(folder.path().join(".dockerignore"), "*\n").unwrap();
         let files = Files::find(folder.path(), "Dockerfile").unwrap();
         assert_eq!(files.paths, ["Dockerfile"]);
+        let own = folder.path().join("Dockerfile.dockerignore");
+        std::fs::write(own, "*ignore\n").unwrap();
+        let files = Files::find(folder.path(), "Dockerfile").unwrap();
+        assert_eq!(files.paths, ["Dockerfile", "a"]);
     }
 }

@@ -52,6 +52,24 @@ pub enum EngineError {
         /// Its name.
         image: String,
     },
+    /// An image could not be pulled.
+    #[error("cannot pull image {image:?}: {message}")]
+    Pull {
+        /// Its name.
+        image: String,
+        /// The message of the engine or the registry.
+        message: String,
+    },
+    /// The builder of the engine lacks a feature.
+    #[error("{feature} needs {needed}, but the engine is {engine}")]
+    Unsupported {
+        /// The feature, with its line in the Dockerfile.
+        feature: String,
+        /// What has the feature.
+        needed: String,
+        /// The product and version.
+        engine: String,
+    },
     /// An image could not be built.
     #[error("cannot build image {tag}: {message}")]
     Build {
@@ -116,6 +134,11 @@ fn shipped(image: &str) -> Option<&'static str> {
 }
 
 impl EngineError {
+    /// Whether an image is missing that `proctor image build` makes. It is in no registry.
+    pub(crate) fn is_shipped_image(&self) -> bool {
+        matches!(self, Self::ImageMissing { image } if shipped(image).is_some())
+    }
+
     /// Whether this is about the engine itself, so that a retry may succeed.
     pub fn is_gone(&self) -> bool {
         matches!(self, Self::Gone { .. } | Self::Unreachable { .. })
@@ -127,10 +150,11 @@ impl EngineError {
             Self::Unreachable { .. } => Some("start it, or set its address in DOCKER_HOST or the suite's `hosts`; `proctor doctor` tells what is there; `--sandbox local` needs no containers".to_owned()),
             Self::ImageMissing { image } => Some(match shipped(image) {
                 Some(name) => format!("build it: proctor image build {name} --tag {image}"),
-                None => format!(
-                    "images are not pulled automatically: build it, run `docker pull {image}`, or replace it under `sandbox.images`"
-                ),
+                None => format!("build or pull {image}, or replace it under `sandbox.images`"),
             }),
+            Self::Pull { image, .. } => Some(format!(
+                "Proctor pulls without a login: run `docker pull {image}`, build it, or replace it under `sandbox.images`"
+            )),
             _ => None,
         }
     }
@@ -198,8 +222,8 @@ mod tests {
                 "localhost:5000/x/aider:1",
                 "proctor image build aider --tag localhost:5000/x/aider:1",
             ),
-            ("alpine:latest", "docker pull alpine:latest"),
-            ("thunderdome/claude-code-opus:latest", "docker pull"),
+            ("alpine:latest", "sandbox.images"),
+            ("thunderdome/claude-code-opus:latest", "sandbox.images"),
         ] {
             let error = EngineError::ImageMissing {
                 image: image.to_owned(),

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use bollard::models::{HealthConfig, ImageInspect};
-use bollard::query_parameters::{ImportImageOptions, TagImageOptions};
+use bollard::query_parameters::{CreateImageOptions, ImportImageOptions, TagImageOptions};
 use futures_util::{StreamExt, stream};
 use tokio::sync::mpsc;
 
@@ -54,6 +54,49 @@ impl Engine {
 }
 
 impl Engine {
+    /// An image of the engine, pulled if it is missing.
+    pub(super) async fn image_or_pull(
+        &self,
+        name: &str,
+        sink: impl FnMut(&str),
+    ) -> Result<Image, EngineError> {
+        match self.image(name).await {
+            Err(EngineError::ImageMissing { .. }) => self.pull(name, sink).await,
+            found => found,
+        }
+    }
+
+    /// Pulls an image. `sink` gets the progress.
+    pub async fn pull(&self, name: &str, mut sink: impl FnMut(&str)) -> Result<Image, EngineError> {
+        let failed = |error| match EngineError::of("pull an image", error) {
+            EngineError::Refused { message, .. } => EngineError::Pull {
+                image: name.to_owned(),
+                message,
+            },
+            other => other,
+        };
+        sink(&format!("pull {name}\n"));
+        let (repo, tag) = with_tag(name);
+        let is_digest = name.contains('@');
+        let options = CreateImageOptions {
+            from_image: Some(if is_digest { name } else { repo }.to_owned()),
+            tag: (!is_digest).then(|| tag.to_owned()),
+            ..CreateImageOptions::default()
+        };
+        let docker = self.patient();
+        let mut answers = pin!(docker.create_image(Some(options), None, None));
+        while let Some(answer) = answers.next().await {
+            let answer = answer.map_err(failed)?;
+            let status = answer.status.unwrap_or_default();
+            // Layers report each piece; their begin and end are enough for a log.
+            if answer.progress_detail.is_none_or(|it| it.current.is_none()) && !status.is_empty() {
+                let layer = answer.id.map_or_else(String::new, |id| format!("{id}: "));
+                sink(&format!("{layer}{status}\n"));
+            }
+        }
+        self.image(name).await
+    }
+
     /// Adds a name to an image, with the tag `latest` by default.
     pub async fn name(&self, image: &Image, name: &str) -> Result<(), EngineError> {
         let (repo, tag) = with_tag(name);

@@ -80,7 +80,7 @@ fn a_missing_image_is_reported_with_the_command_that_builds_it() {
     output.assert_code(3);
     for reported in [
         "claude-code on greet: 1 excluded (not_installed): image \"thunderdome-test/claude-code:none\" not found on the engine; build it: proctor image build claude-code --tag thunderdome-test/claude-code:none",
-        "other on greet: 1 excluded (not_installed): image \"no-such-image:1\" not found on the engine; images are not pulled",
+        "other on greet: 1 excluded (not_installed): cannot pull image \"no-such-image:1\":",
         "docker pull no-such-image:1",
         "2 not run",
     ] {

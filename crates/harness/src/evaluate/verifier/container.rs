@@ -203,7 +203,7 @@ async fn separate(
     };
     let own = verifier.environment.as_deref();
     let image = match own.map(|own| &own.image) {
-        Some(Image::Named(name)) => engine.image(name).await?,
+        Some(Image::Named(name)) => engine.image(name, |_| ()).await?,
         Some(Image::Build {
             context,
             dockerfile,
