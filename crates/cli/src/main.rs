@@ -41,8 +41,26 @@ fn main() -> ExitCode {
     };
     let purpose = Purpose::of(&command);
     let unused = config.and_then(|file| command.take_config(file).err());
-    let done = match command {
-        _ if unused.is_some() => Err(CliError::UnusedConfig),
+    let done = match unused {
+        Some(_) => Err(CliError::UnusedConfig),
+        None => dispatch(command),
+    };
+    let exit = match done {
+        Ok(exit) => exit,
+        Err(error) => {
+            let code = personality.code(error.exit(), purpose);
+            ui::error(&error);
+            let hint = error.hint().map(|hint| personality.in_own_name(&hint));
+            let text = error::text(&error);
+            ui::json_error(code, &text, hint.as_deref(), &error::faults(&error));
+            return code.into();
+        }
+    };
+    personality.code(exit, purpose).into()
+}
+
+fn dispatch(command: Command) -> Result<Exit, CliError> {
+    match command {
         Command::Run(args) => commands::run::run(&args),
         Command::Ab(args) => commands::ab::ab(&args),
         Command::Experiment(args) => commands::experiment::experiment(&args),
@@ -91,19 +109,7 @@ fn main() -> ExitCode {
             SelfCommand::Check(args) => commands::self_check::self_check(&args),
         },
         Command::Completions(args) => commands::completions::completions(&args),
-    };
-    let exit = match done {
-        Ok(exit) => exit,
-        Err(error) => {
-            let code = personality.code(error.exit(), purpose);
-            ui::error(&error);
-            let hint = error.hint().map(|hint| personality.in_own_name(&hint));
-            let text = error::text(&error);
-            ui::json_error(code, &text, hint.as_deref(), &error::faults(&error));
-            return code.into();
-        }
-    };
-    personality.code(exit, purpose).into()
+    }
 }
 
 /// Reads the arguments. The error is the exit code; its text is printed.

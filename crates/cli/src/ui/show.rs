@@ -140,7 +140,8 @@ pub fn next_step(summary: &RunSummary) -> String {
         .into_iter()
         .chain([view])
         .chain(has_rest.then_some(rest));
-    steps.map(|step| format!("next: {step}\n")).collect()
+    let lines: Vec<String> = steps.map(|step| format!("next: {step}\n")).collect();
+    lines.concat()
 }
 
 /// Prints text: through the pager if standard output is a terminal.

@@ -208,7 +208,7 @@ impl Trial<'_> {
                 parts.push(WatchedPart::mcp_server(&server));
             }
         }
-        self.treatment = TrialTreatment { parts, files };
+        self.treatment = TrialTreatment { files, parts };
         let records = self.treatment.parts.iter().map(|part| part.record.clone());
         self.record.delivery = records.collect();
         Ok(())
