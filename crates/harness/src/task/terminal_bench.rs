@@ -1,5 +1,5 @@
 //! A task of Terminal-Bench 1, read directly: `task.yaml`, `Dockerfile`, `docker-compose.yaml` with
-//! the service `client`, `run-tests.sh`, `tests/` and `solution.sh` or `solution.yaml`.
+//! the service `client` and others, `run-tests.sh`, `tests/` and `solution.sh` or `solution.yaml`.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -17,12 +17,17 @@ use super::{Asks, Files, RunFolder, Task, TaskLimits, TaskTools, find::TERMINAL_
 use crate::{
     config::{Hooks, OutputLimits, ProgressLimits, Reference, Settings, Solution, Source},
     evaluate::{Evaluator, Verifier, VerifierMode},
-    workspace::{Environment, Image, Recipe},
+    workspace::{
+        Environment, Image, NEEDS_DOCKER, Recipe,
+        compose::{self, ComposeContext},
+    },
 };
 
 const COMPOSE_FILE: &str = "docker-compose.yaml";
 /// The service of the agent.
 const SERVICE: &str = "client";
+/// The name of its image in compose files.
+const SERVICE_IMAGE: &str = "proctor-client";
 const AGENT_TIMEOUT_SEC: f64 = 360.0;
 const TEST_TIMEOUT_SEC: f64 = 60.0;
 const BUILD_TIMEOUT: Duration = Duration::from_mins(10);
@@ -31,6 +36,17 @@ const PATHS: [(&str, &str); 3] = [
     ("${T_BENCH_TEST_DIR}", "/tests"),
     ("${T_BENCH_CONTAINER_LOGS_PATH}", "/logs"),
     ("${T_BENCH_CONTAINER_AGENT_LOGS_PATH}", "/logs/agent"),
+];
+/// The variables of compose files. Folders of logs are those that Proctor has itself.
+const VARIABLES: [(&str, &str); 8] = [
+    ("T_BENCH_TASK_DOCKER_CLIENT_CONTAINER_NAME", SERVICE),
+    ("T_BENCH_TASK_DOCKER_CLIENT_IMAGE_NAME", SERVICE_IMAGE),
+    ("T_BENCH_TASK_DOCKER_NAME_PREFIX", "tb"),
+    ("T_BENCH_TEST_DIR", "/tests"),
+    ("T_BENCH_CONTAINER_LOGS_PATH", "/logs"),
+    ("T_BENCH_CONTAINER_AGENT_LOGS_PATH", "/logs/agent"),
+    ("T_BENCH_TASK_LOGS_PATH", "/logs"),
+    ("T_BENCH_TASK_AGENT_LOGS_PATH", "/logs/agent"),
 ];
 /// Keys of the service that have no effect on a single container.
 const WITHOUT_EFFECT: [&str; 7] = [
@@ -86,10 +102,15 @@ pub fn load(
         let fault = Fault::new(Span::default(), "the task has no run-tests.sh");
         return Err(one(fault));
     }
-    let client = client(folder)?;
     let path = env.get("PATH").map(String::as_str).unwrap_or_default();
-    let environment = environment(folder, client, path)?;
+    let environment = match client(folder)? {
+        Some(client) => environment(folder, client, path)?,
+        None => environment_of_services(folder)?,
+    };
     let mut notes = Vec::new();
+    if let Some(compose) = &environment.compose {
+        notes.extend(compose.notes.iter().cloned());
+    }
     let reference = reference(folder, &mut notes)?;
     let folder_name = named::absolute(folder);
     let name = folder_name.file_name().unwrap_or("task").to_owned();
@@ -162,11 +183,12 @@ fn limits(written: &TaskYaml, root: &Node) -> Result<[Duration; 2], Vec<Fault>> 
     }
 }
 
-/// The service of the agent in the compose file, which must be its only one.
-fn client(folder: &Utf8Path) -> Result<Client, ConfigError> {
+/// The service of the agent in the compose file; `None` if it has other services or keys than those
+/// of a plain container.
+fn client(folder: &Utf8Path) -> Result<Option<Client>, ConfigError> {
     let path = folder.join(COMPOSE_FILE);
     if !path.is_file() {
-        return Ok(Client::default());
+        return Ok(Some(Client::default()));
     }
     let (source, root) = Source::read_as_is(&path)?;
     let refuse = |fault| source.error(vec![fault]);
@@ -179,20 +201,15 @@ fn client(folder: &Utf8Path) -> Result<Client, ConfigError> {
         let message = format!("the file has no service `{SERVICE}`");
         return Err(refuse(root.fault("services", message)));
     };
-    if services.len() > 1 {
-        let message = "an environment of several services is not supported for Terminal-Bench 1";
-        return Err(refuse(root.fault("services", message)));
-    }
-    read_service(service).map_err(|faults| source.error(faults))
+    Ok(read_service(service).filter(|_| services.len() == 1))
 }
 
-fn read_service(service: &Node) -> Result<Client, Vec<Fault>> {
+fn read_service(service: &Node) -> Option<Client> {
     let mut client = Client::default();
-    let mut faults = Vec::new();
     let Value::Map(entries) = &service.value else {
-        return Err(vec![Fault::new(service.span, "a service must be a map")]);
+        return None;
     };
-    for (span, key, value) in entries {
+    for (_, key, value) in entries {
         let text = || value.as_str().map(str::to_owned);
         match key.as_str() {
             "build" => {
@@ -206,17 +223,38 @@ fn read_service(service: &Node) -> Result<Client, Vec<Fault>> {
             "environment" => client.env = variables(value),
             "volumes" if has_only_logs(value) => {}
             key if WITHOUT_EFFECT.contains(&key) => {}
-            _ => {
-                let message = format!("`{key}` of a service is not supported");
-                faults.push(Fault::new(*span, message));
-            }
+            _ => return None,
         }
     }
-    if faults.is_empty() {
-        Ok(client)
-    } else {
-        Err(faults)
-    }
+    Some(client)
+}
+
+/// The environment of a compose file with several services, or with settings of the container.
+fn environment_of_services(folder: &Utf8Path) -> Result<Environment, ConfigError> {
+    let place = named::absolute(folder);
+    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    let context = ComposeContext {
+        main: SERVICE,
+        task: place.clone(),
+        variables: VARIABLES.map(owned).into(),
+        image: Image::Build {
+            dockerfile: place.join("Dockerfile"),
+            context: place.clone(),
+            options: BuildOptions::default(),
+        },
+        folder: place,
+        image_name: SERVICE_IMAGE.to_owned(),
+    };
+    let compose = compose::read(&folder.join(COMPOSE_FILE), &context)?;
+    let fault = Fault::new(
+        Span::default(),
+        "a compose environment requires a container",
+    );
+    let local = ConfigError::whole(folder, fault.with_hint(NEEDS_DOCKER));
+    Ok(Environment {
+        compose: Some(Arc::new(compose.clone())),
+        ..container(compose.image, Err(local))
+    })
 }
 
 /// The variables of a service: a map, or a list of `NAME=value`.
@@ -292,20 +330,28 @@ fn environment(folder: &Utf8Path, client: Client, path: &str) -> Result<Environm
         }
     };
     Ok(Environment {
+        workdir: client.workdir.map(Into::into),
+        env: client.env,
+        ..container(image, local)
+    })
+}
+
+fn container(image: Image, local: Result<Arc<Recipe>, ConfigError>) -> Environment {
+    Environment {
         image,
         build_timeout: BUILD_TIMEOUT,
         cpus: None,
         memory_mb: None,
         storage_mb: None,
         pids: None,
-        workdir: client.workdir.map(Into::into),
-        env: client.env,
+        workdir: None,
+        env: BTreeMap::new(),
         user: None,
         network: None,
         healthcheck: None,
         compose: None,
         local,
-    })
+    }
 }
 
 fn verifier(folder: &Utf8Path, environment: &Environment, timeout: Duration) -> Verifier {
@@ -351,4 +397,88 @@ fn reference(folder: &Utf8Path, notes: &mut Vec<String>) -> Result<Option<Refere
         script: Some(text),
         env: BTreeMap::new(),
     })))
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_sandbox::docker::MountSource;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn load_with(compose: &str) -> (TempDir, Result<Task, ConfigError>) {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().canonicalize().unwrap();
+        let folder = Utf8Path::from_path(&folder).unwrap();
+        for (name, text) in [
+            ("task.yaml", "instruction: Greet.\n"),
+            ("Dockerfile", "FROM a\n"),
+            ("run-tests.sh", ""),
+            ("db/Dockerfile", "FROM b\n"),
+            ("seed.sql", ""),
+            (COMPOSE_FILE, compose),
+        ] {
+            let path = folder.join(name);
+            fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+            fs_err::write(path, text).unwrap();
+        }
+        let task = load(folder, &BTreeMap::new(), &Settings::default());
+        (dir, task)
+    }
+
+    #[test]
+    fn services_are_read_with_the_variables_of_terminal_bench() {
+        let (_dir, task) = load_with(
+            r#"
+services:
+  client:
+    build: {dockerfile: Dockerfile}
+    image: ${T_BENCH_TASK_DOCKER_CLIENT_IMAGE_NAME}
+    container_name: ${T_BENCH_TASK_DOCKER_CLIENT_CONTAINER_NAME}
+    command: [sh, -c, sleep infinity]
+    environment: ["TEST_DIR=${T_BENCH_TEST_DIR}"]
+    volumes:
+      - ${T_BENCH_TASK_LOGS_PATH}:${T_BENCH_CONTAINER_LOGS_PATH}
+      - ${T_BENCH_TASK_AGENT_LOGS_PATH}:${T_BENCH_CONTAINER_AGENT_LOGS_PATH}
+    depends_on: [db]
+  db:
+    build: ./db
+    container_name: ${T_BENCH_TASK_DOCKER_NAME_PREFIX}__db
+    volumes: ["./seed.sql:/seed.sql"]
+"#,
+        );
+        let task = task.unwrap_or_else(|error| panic!("{error}"));
+        let environment = task.environment().unwrap();
+        let compose = environment.compose.as_ref().unwrap();
+        assert_eq!(compose.main_name, "client");
+        assert_eq!(compose.main.env["TEST_DIR"], "/tests");
+        assert!(compose.main.mounts.is_empty(), "{:?}", compose.main.mounts);
+        assert!(
+            matches!(&environment.image, Image::Build { dockerfile, .. } if dockerfile.file_name() == Some("Dockerfile"))
+        );
+        let [db] = compose.services.as_slice() else {
+            panic!("{compose:?}");
+        };
+        assert_eq!(db.spec.name, "db");
+        assert!(
+            matches!(&db.spec.settings.mounts[0].source, MountSource::Copy(path) if path.ends_with("seed.sql"))
+        );
+        let why = task.needs_container().unwrap().to_string();
+        assert!(why.contains("compose environment"), "{why}");
+    }
+
+    #[test]
+    fn settings_of_the_only_service_are_read_too() {
+        let (_dir, task) =
+            load_with("services: {client: {build: ., ports: [80], cap_add: [NET_ADMIN]}}\n");
+        let task = task.unwrap_or_else(|error| panic!("{error}"));
+        let notes = task.notes.join("\n");
+        assert!(notes.contains("`ports`"), "{notes}");
+        let (_dir, task) = load_with("services: {client: {build: ., privileged: true}}\n");
+        let error = task.unwrap_err().to_string();
+        assert!(error.contains("`privileged`"), "{error}");
+        let (_dir, task) = load_with("services: {main: {build: .}}\n");
+        let error = task.unwrap_err().to_string();
+        assert!(error.contains("no service `client`"), "{error}");
+    }
 }

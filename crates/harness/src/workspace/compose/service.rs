@@ -24,7 +24,7 @@ const CAPABILITIES: [&str; 6] = [
     "SYS_RESOURCE",
 ];
 /// The folders of logs, which Proctor copies. Old tasks mount them.
-const LOGS: [&str; 3] = ["/logs/verifier", "/logs/agent", "/logs/artifacts"];
+const LOGS: [&str; 4] = ["/logs", "/logs/verifier", "/logs/agent", "/logs/artifacts"];
 /// Keys that are about the terminal, the registry, or how Compose shows and stops things.
 const WITHOUT_EFFECT: [&str; 14] = [
     "attach",
