@@ -21,6 +21,7 @@ mod shipped;
 mod steps;
 mod swebench;
 mod task_tools;
+mod terminal_bench;
 mod variants;
 
 use std::time::Duration;
