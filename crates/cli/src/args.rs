@@ -39,7 +39,9 @@ pub use reports::{
 pub use searches::{AblateArgs, BisectArgs, PartArg, TrendArgs};
 pub use setup::{DoctorArgs, InitArgs, SelfArgs, SelfCheckArgs, SelfCommand};
 pub use show::{ShowArgs, ShowPart};
-pub use tasks::{CheckArgs, LockArgs, NewArgs, NewKind, TaskArgs, TaskCommand, TaskSelectionArgs};
+pub use tasks::{
+    CheckArgs, ImportArgs, LockArgs, NewArgs, NewKind, TaskArgs, TaskCommand, TaskSelectionArgs,
+};
 pub use usage::{message, parse_from};
 pub use view::{ViewArgs, WatchArgs};
 

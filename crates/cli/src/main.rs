@@ -89,6 +89,7 @@ fn dispatch(command: Command) -> Result<Exit, CliError> {
         Command::Trial(args) => commands::trial::trial(&args),
         Command::Task(args) => match args.command {
             TaskCommand::Check(args) => commands::task::check(&args),
+            TaskCommand::Import(args) => commands::import::import(&args),
             TaskCommand::New(args) => commands::new::new(&args),
             TaskCommand::Mine(args) => commands::mine::mine(&args),
             TaskCommand::Refresh(args) => commands::mine::refresh(&args),

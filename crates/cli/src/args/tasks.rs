@@ -19,6 +19,8 @@ pub struct TaskArgs {
 pub enum TaskCommand {
     /// Check that a task fails without changes and passes with its reference solution
     Check(CheckArgs),
+    /// Write tasks of Terminal-Bench 1 and instances of SWE-bench as directories in Harbor's format
+    Import(ImportArgs),
     /// Write a task template
     New(NewArgs),
     /// Make tasks from the history of a git repository
@@ -51,6 +53,21 @@ pub struct CheckArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// `proctor task import`.
+#[derive(Debug, Parser)]
+pub struct ImportArgs {
+    /// Task directory of Terminal-Bench 1, directory of them, or JSON or JSONL file of instances of
+    /// SWE-bench
+    #[arg(value_name = "SOURCE")]
+    pub source: Utf8PathBuf,
+    /// Directory of the written tasks; must be new or empty
+    #[arg(long, value_name = "DIR")]
+    pub out: Utf8PathBuf,
+    /// Selection of tasks by patterns and by number.
+    #[command(flatten)]
+    pub selection: TaskSelectionArgs,
 }
 
 /// `proctor task lock`.

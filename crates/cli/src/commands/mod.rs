@@ -15,6 +15,7 @@ pub mod gate;
 pub mod gateway;
 mod github;
 pub mod image;
+pub mod import;
 pub mod init;
 mod inputs;
 pub mod install_agents;

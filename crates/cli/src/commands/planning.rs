@@ -152,13 +152,22 @@ pub fn folders(
 
 /// The names of tasks that the options select, in their order.
 fn selected(args: &TaskSelectionArgs, names: Vec<String>) -> Result<Vec<String>, CliError> {
+    select(args, names, |name, matches| matches(name))
+}
+
+/// The items that the options select, in their order.
+pub fn select<T>(
+    args: &TaskSelectionArgs,
+    items: Vec<T>,
+    is_called: impl Fn(&T, &dyn Fn(&str) -> bool) -> bool,
+) -> Result<Vec<T>, CliError> {
     let selection = Selection {
         include: args.include.clone(),
         exclude: args.exclude.clone(),
         limit: args.limit.map(|limit| limit as usize),
         sample_seed: args.sample_seed,
     };
-    let found = selection.apply(names, |name, matches| matches(name));
+    let found = selection.apply(items, is_called);
     found.map_err(|(key, message)| {
         CliError::input(
             format!("--{}: {message}", key.replace('_', "-")),

@@ -581,3 +581,67 @@ fn unsupported_task_of_terminal_bench_1_is_refused_by_name() {
     output.assert_code(2);
     assert!(output.stderr.contains("Terminal-Bench 1"), "{output}");
 }
+
+#[test]
+fn imported_task_of_terminal_bench_1_has_the_verdicts_of_its_source() {
+    let context = context();
+    let bad = terminal_bench(
+        &context,
+        &[("task.yaml", "instruction: x\nparser_name: swebench\n")],
+    );
+    fs_err::rename(&bad, bad.with_file_name("bad")).unwrap();
+    let source = terminal_bench(&context, &[]);
+    let import = ["task", "import", "old", "--out", "new"];
+    let output = context.proctor(import).run();
+    output.assert_code(2);
+    let expected = "bad: refused: the parser `swebench` is not supported, only `pytest`\nhello: written\nwrote 1 task, refused 1";
+    assert!(output.stdout.starts_with(expected), "{output}");
+    let folder = context.root().join("new/hello");
+    for (name, expected) in [
+        ("instruction.md", "Greet.\n"),
+        (
+            "environment/Dockerfile",
+            "FROM a\nWORKDIR /app\nCOPY readme ./\n",
+        ),
+        ("environment/readme", "read me\n"),
+        ("tests/run-tests.sh", RUN_TESTS),
+        ("tests/check.sh", CHECK),
+        ("solution/solve.sh", "echo \"$WORD\" > greeting.txt\n"),
+    ] {
+        let text = fs_err::read_to_string(folder.join(name)).unwrap();
+        assert_eq!(text, expected, "{name}");
+    }
+    for name in ["tests", "solution.sh", "docker-compose.yaml", "task.yaml"] {
+        assert!(source.join(name).exists());
+        assert!(!folder.join("environment").join(name).exists(), "{name}");
+    }
+    context.proctor(["validate", "new"]).run().assert_code(0);
+    let check = ["task", "check", "new", "--sandbox", "local", "--times", "1"];
+    let output = context.proctor(check).run();
+    output.assert_code(0);
+    assert!(output.stdout.starts_with("hello: ok"), "{output}");
+    // The directory is not empty now.
+    let output = context.proctor(import).run();
+    output.assert_code(2);
+    assert!(output.stderr.contains("not an empty directory"), "{output}");
+}
+
+#[test]
+fn part_of_the_tasks_is_imported() {
+    let context = context();
+    for name in ["a", "b", "c"] {
+        let folder = terminal_bench(&context, &[]);
+        fs_err::rename(&folder, folder.with_file_name(name)).unwrap();
+    }
+    let select = ["--exclude", "b", "--limit", "1"];
+    let import = ["task", "import", "old", "--out", "new"];
+    let output = context.proctor(import.iter().chain(&select)).run();
+    output.assert_code(0);
+    assert!(
+        output
+            .stdout
+            .starts_with("a: written\nwrote 1 task, refused 0"),
+        "{output}"
+    );
+    assert!(!context.root().join("new/c").exists());
+}

@@ -46,6 +46,7 @@ pub(crate) use git_diff::diff_record;
 pub(crate) use protect::Protect;
 pub(crate) use reward::deciding;
 pub(crate) use verifier::{
-    CLEARED, COLLECTED, PASSING, copy_without_ignored, make_executable, make_logs, use_own_home,
+    CLEARED, COLLECTED, PASSING, copy_without_ignored, lay_out_tests, make_executable, make_logs,
+    use_own_home,
 };
 pub use verifier::{Collect, CollectedArtifact, Verifier, VerifierMode};

@@ -134,7 +134,7 @@ fn prepare(verifier: &Verifier, folders: &Folders) -> std::io::Result<()> {
 }
 
 /// Copies the files of the tests to a folder.
-fn lay_out_tests(verifier: &Verifier, to: &Utf8Path) -> std::io::Result<()> {
+pub(crate) fn lay_out_tests(verifier: &Verifier, to: &Utf8Path) -> std::io::Result<()> {
     let Some(script) = &verifier.run_tests else {
         for tests in &verifier.tests {
             copy_without_ignored(tests, to)?;

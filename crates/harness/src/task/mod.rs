@@ -12,6 +12,8 @@ mod harbor_compose;
 mod harbor_reader;
 mod harbor_steps;
 mod harbor_toml;
+pub mod import;
+pub mod judge_script;
 pub mod repo_task;
 mod step;
 pub mod swebench;

@@ -33,7 +33,7 @@ const PYTEST: &str = "\"$(command -v python || command -v python3)\" -m pytest -
 /// The prompt before the issue.
 const PROMPT: &str = "Resolve the following issue in the repository in the current directory.\n\n";
 /// The time limit of the tests and of the installation, as in SWE-bench.
-const COMMAND_TIMEOUT: Duration = Duration::from_mins(30);
+pub(super) const COMMAND_TIMEOUT: Duration = Duration::from_mins(30);
 /// The default time limit of agents.
 const TIME_LIMIT_MINUTES: f64 = 60.0;
 /// The largest file of instances.
@@ -47,6 +47,18 @@ const NOT_TESTS: [&str; 12] = [
 pub(crate) struct Instance {
     pub(crate) id: String,
     pub(crate) task: Result<Task, ConfigError>,
+    /// The tests, if the task is valid.
+    pub(super) tests: Option<NamedTests>,
+}
+
+/// The tests that judge an instance.
+pub(super) struct NamedTests {
+    /// The test command.
+    pub(super) line: String,
+    /// The names of the tests that must pass.
+    pub(super) names: Vec<String>,
+    /// The test patch; blank if there is none.
+    pub(super) patch: Arc<str>,
 }
 
 /// An instance as written. Further keys have no effect.
@@ -108,9 +120,23 @@ pub(crate) fn read(
             ConfigError::whole(file, fault)
         };
         let written = serde_json::from_value(value).map_err(|error| error.to_string());
-        let task = written.and_then(|written| task(written, entry, folder, source));
-        let task = task.map_err(whole);
-        Instance { id, task }
+        let read = written.and_then(|written: InstanceAsWritten| {
+            let tests = named_tests(&written, entry)?;
+            let task = task(written, entry, (folder, source), &tests)?;
+            Ok((task, tests))
+        });
+        match read.map_err(whole) {
+            Ok((task, tests)) => Instance {
+                id,
+                task: Ok(task),
+                tests: Some(tests),
+            },
+            Err(error) => Instance {
+                id,
+                task: Err(error),
+                tests: None,
+            },
+        }
     });
     let instances: Vec<Instance> = instances.collect();
     if instances.is_empty() {
@@ -167,14 +193,13 @@ fn values(file: &Utf8Path) -> Result<Vec<Value>, String> {
 fn task(
     written: InstanceAsWritten,
     entry: &SwebenchEntry,
-    folder: &Utf8Path,
-    source: Arc<Source>,
+    (folder, source): (&Utf8Path, Arc<Source>),
+    tests: &NamedTests,
 ) -> Result<Task, String> {
     if let Some(problem) = revision_problem(&written.base_commit) {
         return Err(format!("invalid `base_commit`: {problem}"));
     }
-    let test_patch: Arc<str> = written.test_patch.as_deref().unwrap_or_default().into();
-    let evaluator = evaluator(&written, entry, &test_patch)?;
+    let evaluator = evaluator(entry, tests);
     let files = files(&written, entry, folder)?;
     let is_repo = matches!(files, Files::Repo(_));
     let minutes = entry.time_limit_minutes.unwrap_or(TIME_LIMIT_MINUTES);
@@ -229,12 +254,8 @@ fn with_newline(patch: &str) -> String {
     format!("{patch}{end}")
 }
 
-/// The evaluator: all named tests must pass.
-fn evaluator(
-    written: &InstanceAsWritten,
-    entry: &SwebenchEntry,
-    test_patch: &Arc<str>,
-) -> Result<Evaluator, String> {
+/// The named tests of an instance, and their command.
+fn named_tests(written: &InstanceAsWritten, entry: &SwebenchEntry) -> Result<NamedTests, String> {
     if written.fail_to_pass.0.is_empty() {
         return Err("`FAIL_TO_PASS` is empty, so that every work would pass".to_owned());
     }
@@ -243,30 +264,37 @@ fn evaluator(
         None => format!("{ACTIVATE}{PYTEST}"),
     };
     let line = entry.test_cmd.as_ref().or(written.test_cmd.as_ref());
-    let line = fill(line.unwrap_or(&usual), written);
     let names = [&written.fail_to_pass.0, &written.pass_to_pass.0];
-    let names: Vec<String> = names.into_iter().flatten().cloned().collect();
-    let test_patch: Arc<str> = with_newline(test_patch).into();
+    let patch = written.test_patch.as_deref().unwrap_or_default();
+    Ok(NamedTests {
+        line: fill(line.unwrap_or(&usual), written),
+        names: names.into_iter().flatten().cloned().collect(),
+        patch: with_newline(patch).into(),
+    })
+}
+
+/// The evaluator: all named tests must pass.
+fn evaluator(entry: &SwebenchEntry, tests: &NamedTests) -> Evaluator {
     let install = entry.install_cmd.as_deref().map(install_of);
-    Ok(Evaluator::of_repo_command(
+    Evaluator::of_repo_command(
         "tests",
         &RepoCommand {
-            line: &line,
+            line: &tests.line,
             timeout: COMMAND_TIMEOUT,
             install: install.as_ref(),
             build: None,
-            hidden_tests: if test_patch.trim().is_empty() {
+            hidden_tests: if tests.patch.trim().is_empty() {
                 HiddenTests::None
             } else {
-                HiddenTests::Patch(&test_patch)
+                HiddenTests::Patch(&tests.patch)
             },
             inline_tests: &[],
-            counted_tests: &names,
+            counted_tests: &tests.names,
             image: None,
             weight: 1.0,
             judges_by: JudgesBy::AllTests(Protect::tests()),
         },
-    ))
+    )
 }
 
 /// The repository: a checkout, or a folder of the image.

@@ -1,5 +1,6 @@
 //! Instances in the format of SWE-bench whose repository is in an image.
 
+use camino::Utf8Path;
 use serde_json::json;
 
 use super::{Rig, shell};
@@ -12,7 +13,7 @@ const PATCH: &str = "diff --git a/calc.py b/calc.py\n--- a/calc.py\n+++ b/calc.p
 const TEST_PATCH: &str = "diff --git a/tests/test_calc.py b/tests/test_calc.py\n--- a/tests/test_calc.py\n+++ b/tests/test_calc.py\n@@ -4,3 +4,6 @@\n \n def test_zero():\n     assert add(1, 0) == 1 and os.path.exists('/testbed/ignored.so')\n+\n+def test_sum():\n+    assert add(1, 2) == 3\n";
 
 #[test]
-fn instance_is_judged_in_a_fresh_container_of_its_image() {
+fn instance_and_its_import_are_judged_in_a_fresh_container_of_the_image() {
     let Some(rig) = Rig::new() else { return };
     let root = rig.context.root();
     for (name, text) in [
@@ -28,6 +29,7 @@ fn instance_is_judged_in_a_fresh_container_of_its_image() {
     let context = root.join("image");
     rig.docker(&["build", "-q", "-t", image, context.as_str()]);
     let instance = json!([{
+        "image_name": image,
         "instance_id": "owner__name-1", "repo": "owner/name", "base_commit": "HEAD",
         "problem_statement": "add() subtracts.", "patch": PATCH, "test_patch": TEST_PATCH,
         "FAIL_TO_PASS": ["tests/test_calc.py::test_sum"],
@@ -41,7 +43,19 @@ fn instance_is_judged_in_a_fresh_container_of_its_image() {
     ]);
     let tasks = json!([{"swebench": "set.json", "image": "proctor-test-swebench:{image_id}"}]);
     let path = rig.suite(&agents, &json!({"tasks": tasks}));
-    let output = rig.run(&path, &[]);
+    verdicts(&rig, &path);
+    let import = ["task", "import", "set.json", "--out", "imported"];
+    rig.context.proctor(import).run().assert_code(0);
+    let tasks = json!([{"folder": "imported"}]);
+    let path = rig.suite(&agents, &json!({"tasks": tasks}));
+    verdicts(&rig, &path);
+    rig.docker(&["rmi", "-f", image]);
+}
+
+/// Runs a suite with the three agents.
+#[track_caller]
+fn verdicts(rig: &Rig, path: &Utf8Path) {
+    let output = rig.run(path, &[]);
     output.assert_code(1);
     for (agent, status) in [
         ("floor", "failed"),
@@ -54,5 +68,4 @@ fn instance_is_judged_in_a_fresh_container_of_its_image() {
             "{agent}: {record:#}"
         );
     }
-    rig.docker(&["rmi", "-f", image]);
 }

@@ -27,4 +27,5 @@ pub use coverage::{Coverage, Share};
 pub use error::{Format, ReportError};
 pub use findings::{Finding, Findings, Severity};
 pub use summary::{Runner, TextSummary};
+pub(crate) use tests_report::name_key;
 pub use tests_report::{Counts, Status, TestCase, TestReport};

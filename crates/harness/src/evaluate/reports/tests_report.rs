@@ -161,7 +161,7 @@ impl TestReport {
     /// The worst status of all tests with this name; `None` if there are none. Groups are optional,
     /// and can be paths, modules or pytest node ids.
     pub fn status_of(&self, name: &str) -> Option<Status> {
-        let wanted = key(name);
+        let wanted = name_key(name);
         let named = self.tests.iter().filter(|test| test.is_called(&wanted));
         named.map(TestCase::named_status).max()
     }
@@ -200,7 +200,7 @@ impl TestCase {
 
     fn is_called(&self, wanted: &str) -> bool {
         let is_same = |name: &str| {
-            let own = key(name);
+            let own = name_key(name);
             // Names that were read from printed lines end at the first space of a parameter.
             let is_cut = wanted.contains('[') && !wanted.ends_with(']');
             own == wanted || (is_cut && own.split_whitespace().next() == Some(wanted))
@@ -228,7 +228,7 @@ fn is_set_up(name: &str) -> bool {
 }
 
 /// The same key for all spellings of a test's name.
-fn key(name: &str) -> String {
+pub(crate) fn name_key(name: &str) -> String {
     let dotted = name.trim().replace(".py::", ".");
     dotted.replace("::", ".").replace('/', ".")
 }

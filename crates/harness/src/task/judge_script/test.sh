@@ -1,5 +1,5 @@
 #!/bin/sh
-# Judges the files in /app. /judge has the repository with the hidden tests, prepared when the image
+# Judges the files in @FILES@. /judge has the repository with the hidden tests, prepared when the image
 # was built. The agent's source files are copied over it; tests and settings of runners are not.
 mkdir -p /logs/verifier
 echo 0 > /logs/verifier/reward.txt
@@ -7,6 +7,9 @@ cd /judge || exit 1
 work=$(mktemp -d) || exit 1
 
 is_of_the_task() {
+  case "$1" in
+    @HIDDEN@) return 0 ;;
+  esac
   # The solution changes these files, so they are the agent's.
   case "$1" in
     @SOLUTION@) return 1 ;;
@@ -20,23 +23,25 @@ is_of_the_task() {
 
 # Files that the agent removed.
 while IFS= read -r path; do
-  [ -e "/app/$path" ] || [ -L "/app/$path" ] || is_of_the_task "/$path" || rm -f -- "$path"
-done < /tests/base-files
+  [ -e "@FILES@/$path" ] || [ -L "@FILES@/$path" ] || is_of_the_task "/$path" || rm -f -- "$path"
+done < @BASE@
 
-# Files that the agent changed or added. /app is a copy of the agent's files.
-find /app @PRUNED@ -prune -exec rm -rf {} +
-(cd /app && find . \( -type f -o -type l \) -print) |
+# Files that the agent changed or added. @FILES@ is a copy of the agent's files.
+find @FILES@ @PRUNED@ -prune -exec rm -rf {} +
+@IGNORED@
+(cd @FILES@ && find . \( -type f -o -type l \) -print) |
   while IFS= read -r path; do
-    if is_of_the_task "${path#.}"; then rm -f -- "/app/$path"; fi
+    if is_of_the_task "${path#.}"; then rm -f -- "@FILES@/$path"; fi
   done
-tar -C /app -cf "$work/files.tar" . && tar -xf "$work/files.tar"
+tar -C @FILES@ -cf "$work/files.tar" . && tar -xf "$work/files.tar"
+@PLACE@
 
 PROCTOR_REPORT="$work/report"
 export PROCTOR_REPORT
 sh /tests/run.sh > /logs/verifier/output.txt 2>&1
 echo "the test command ended with exit code $?"
 [ -s "$PROCTOR_REPORT" ] || PROCTOR_REPORT=/logs/verifier/output.txt
-LC_ALL=C awk -v dir=/judge -f /tests/results.awk "$PROCTOR_REPORT" > /logs/verifier/results.txt
+LC_ALL=C awk -v dir="$PWD" -v by_name=@BY_NAME@ -f /tests/results.awk "$PROCTOR_REPORT" > /logs/verifier/results.txt
 LC_ALL=C awk '
   NR == FNR { if ($1 == "passed") passed[substr($0, 8)] = 1; else failed[substr($0, 8)] = 1; next }
   !($0 in passed) || ($0 in failed) { print "not passed: " $0; missing++ }
