@@ -22,10 +22,10 @@ use crate::config::{Settings, SwebenchEntry};
 pub struct SourceTask {
     /// The name of its folder, or the id of its instance.
     pub name: String,
-    from: From,
+    origin: Origin,
 }
 
-enum From {
+enum Origin {
     Folder(Utf8PathBuf),
     Instance(Box<Instance>),
 }
@@ -57,7 +57,7 @@ pub fn find(path: &Utf8Path) -> Result<Vec<SourceTask>, ConfigError> {
             .file_name()
             .unwrap_or("task")
             .to_owned(),
-        from: From::Folder(folder),
+        origin: Origin::Folder(folder),
     };
     Ok(folders.into_iter().map(of_folder).collect())
 }
@@ -71,7 +71,7 @@ fn entry(file: &Utf8Path) -> SwebenchEntry {
 fn of_instance(instance: Instance) -> SourceTask {
     SourceTask {
         name: instance.id.clone(),
-        from: From::Instance(Box::new(instance)),
+        origin: Origin::Instance(Box::new(instance)),
     }
 }
 
@@ -112,15 +112,15 @@ impl SourceTask {
         env: &BTreeMap<String, String>,
         settings: &Settings,
     ) -> Result<Vec<String>, ConfigError> {
-        match &self.from {
-            From::Folder(source) if find::is_terminal_bench(source) => {
+        match &self.origin {
+            Origin::Folder(source) if find::is_terminal_bench(source) => {
                 terminal_bench::write(source, folder, env, settings)
             }
-            From::Folder(source) => {
+            Origin::Folder(source) => {
                 let message = "the task is already in Harbor's format";
                 Err(whole(source, message.to_owned()))
             }
-            From::Instance(instance) => instance::write(instance, folder),
+            Origin::Instance(instance) => instance::write(instance, folder),
         }
     }
 }

@@ -127,7 +127,7 @@ fn write_environment(
         return Ok(());
     };
     let [full, task, target] =
-        [context.as_path(), source, to.as_path()].map(|path| path.canonicalize_utf8());
+        [context.as_path(), source, to.as_path()].map(Utf8Path::canonicalize_utf8);
     let (full, task) = (full.map_err(unwritten)?, task.map_err(unwritten)?);
     if task != full && task.starts_with(&full) {
         let message = format!("the build context {context} contains more than the task");
