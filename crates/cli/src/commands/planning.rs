@@ -150,13 +150,8 @@ pub fn folders(
     plan_suite(suite, &[], args, (host, settings))
 }
 
-/// The names of tasks that the options select, in their order.
-fn selected(args: &TaskSelectionArgs, names: Vec<String>) -> Result<Vec<String>, CliError> {
-    select(args, names, |name, matches| matches(name))
-}
-
-/// The items that the options select, in their order.
-pub fn select<T>(
+/// The tasks, or names of tasks, that the options select, in their order.
+pub fn selected<T>(
     args: &TaskSelectionArgs,
     items: Vec<T>,
     is_called: impl Fn(&T, &dyn Fn(&str) -> bool) -> bool,
@@ -197,7 +192,11 @@ fn plan_suite(
     };
     filter.apply(&mut suite)?;
     let names = suite.tasks.iter().map(|task| task.name.clone());
-    let names = selected(&options.selection, names.collect())?;
+    let names = selected(
+        &options.selection,
+        names.collect::<Vec<String>>(),
+        |name, matches| matches(name),
+    )?;
     suite.tasks.retain(|task| names.contains(&task.name));
     suite.trials = options.trials.unwrap_or(suite.trials);
     apply_sandbox(&mut suite.execution, args)?;
@@ -268,7 +267,7 @@ pub fn cases(
     let mut plans = select(plans, &options.task, &options.category)?;
     let mut names: Vec<String> = plans.iter().map(|plan| plan.task.name.clone()).collect();
     names.dedup();
-    let names = selected(&options.selection, names)?;
+    let names = selected(&options.selection, names, |name, matches| matches(name))?;
     plans.retain(|plan| names.contains(&plan.task.name));
     let trials = options.trials.unwrap_or(1);
     let mut plan = RunPlan::of_cases(plans, trials, options.seed, &execution, host)?;
