@@ -50,7 +50,7 @@ pub struct RunListing {
     pub failed: usize,
     /// The number of excluded trials.
     pub errors: usize,
-    /// The cost; null if it is unknown for a trial.
+    /// The cost; null if it is unknown for a trial, or no trial has finished.
     pub cost_usd: Option<Usd>,
 }
 
@@ -172,7 +172,10 @@ pub fn look(run: &Utf8Path) -> RunListing {
         listing.add_summary(run).or_else(|| listing.add_plan(run))
     };
     let costs = costs.unwrap_or_else(|| listing.add_records(run));
-    listing.cost_usd = costs.into_iter().sum();
+    listing.cost_usd = match costs.is_empty() {
+        true => None,
+        false => costs.into_iter().sum(),
+    };
     listing
 }
 
@@ -311,13 +314,19 @@ mod tests {
             &killed.join("trials/b/t/trial-1/meta.json"),
             &json!({"status": "failed", "total_cost_usd": null}),
         );
-        for run in [&whole, &killed] {
+        let empty = root.join("suite/runs/20260103-000000-00000004");
+        let keys = [json!({"agent": "c", "task": "u", "trial": 1})];
+        write(
+            &empty.join("plan.json"),
+            &json!({"seed": 0, "trials": keys}),
+        );
+        for run in [&whole, &killed, &empty] {
             fs::write(run.join(".lock"), "").unwrap();
         }
         fs::create_dir_all(root.join("no-run-20260101-000000-00000003")).unwrap();
         let runs = list(root);
         let main = BTreeMap::from([("branch".to_owned(), "main".to_owned())]);
-        assert_eq!(runs[1].labels, main);
+        assert_eq!(runs[2].labels, main);
         let shown: Vec<String> = runs
             .iter()
             .map(|run| {
@@ -336,6 +345,7 @@ mod tests {
         assert_eq!(
             shown,
             [
+                "Some(\"u\") 0/1 0 0 0 None",
                 "Some(\"t\") 1/2 0 1 0 None",
                 "Some(\"s.yaml\") 2/3 1 0 1 Some(0.5)",
             ]
