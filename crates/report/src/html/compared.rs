@@ -167,7 +167,7 @@ fn task_rows((baseline, candidate): (Side<'_>, Side<'_>)) -> Vec<Vec<String>> {
             name.to_owned(),
             a.text(),
             b.text(),
-            format!("{:+.2}", b.mean() - a.mean()),
+            format!("{:+.2}", b.mean() - a.mean()).replace('-', "−"),
             flipped.to_owned(),
         ]
     }));

@@ -74,6 +74,10 @@ fn row(run: &RunListing, trend: &[f64], out: &mut impl Write) -> io::Result<()> 
         |at| at.strftime("%Y-%m-%d %H:%M:%S").to_string(),
     );
     let agents: Vec<&str> = run.agents.iter().map(String::as_str).collect();
+    let names = agents
+        .iter()
+        .map(|it| format!("<span class=\"word\">{}</span>", escape(it)));
+    let names = names.collect::<Vec<_>>().join(", ");
     let agents = escape(&agents.join(", "));
     let labels = run
         .labels
@@ -99,7 +103,7 @@ fn row(run: &RunListing, trend: &[f64], out: &mut impl Write) -> io::Result<()> 
             cost.map_or(String::new(), |it| it.to_string()),
         ),
         (labels.clone(), labels),
-        (agents.clone(), agents),
+        (names, agents),
     ];
     write!(out, "<tr>")?;
     for (name, (cell, value)) in COLUMNS.iter().zip(cells) {

@@ -394,10 +394,10 @@ fn data(report: &Report, trials: &Trials, source: TrialSource) -> serde_json::Va
     let rows = trials.all().enumerate().map(|(number, it)| {
         // The first record of a trial is written as if it had been interrupted.
         let is_active = number >= trials.trials.len();
-        let (status, outcome) = if is_active {
-            (json!("running"), json!(""))
+        let (status, outcome, message) = if is_active {
+            (json!("running"), json!(""), json!(""))
         } else {
-            (json!(it.status), json!(it.outcome))
+            (json!(it.status), json!(it.outcome), json!(it.message))
         };
         json!([
             it.agent,
@@ -411,7 +411,7 @@ fn data(report: &Report, trials: &Trials, source: TrialSource) -> serde_json::Va
             it.duration_ms,
             it.tokens,
             it.cached_tokens,
-            it.message,
+            message,
             it.folder,
         ])
     });

@@ -85,7 +85,7 @@ function body(number, detail) {
   if (detail.diff) section("Change", drawDiff(detail.diff));
   if (detail.files?.length) section("Files", h("details", null, h("summary", null, plural(detail.files.length, "file") + " of the trial, raw logs among them"), h("ul", null, detail.files.map((file) => h("li", null, fileLink(number, file, file))))));
   const jump = h("nav", { class: "controls jump", "aria-label": "Parts of the trial" }, parts.map(([title, head]) => h("button", { class: "link", onclick: () => { head.scrollIntoView({ block: "start" }); head.focus({ preventScroll: true }); } }, title)));
-  const command = detail.rerun ? h("p", null, h("span", { class: "soft" }, "run it again with "), h("code", null, detail.rerun)) : null;
+  const command = detail.rerun ? h("p", null, h("span", { class: "soft" }, "run it again with "), h("code", null, detail.rerun.split(/( )/).map((word) => word === " " ? word : h("span", { class: "word" }, word)))) : null;
   return [h("p", null, h("strong", { class: tone(row[STATUS]) }, row[STATUS]), " · " + row[OUTCOME] + (row[MESSAGE] ? " · " : ""), row[MESSAGE]),
     h("p", { class: "facts" }, fact("score", row[SCORE] === null ? "–" : row[SCORE].toFixed(3)), fact("cost", dollars(row[COST])), fact("time", seconds(row[MS])), fact("tokens", count(row[TOKENS])), fact("cached", count(row[CACHED])),
       Object.entries(detail.facts || {}).map(([name, value]) => fact(name, value)), fact("folder", data.runs[row[RUN]] + "/" + row[FOLDER])),
