@@ -1,12 +1,13 @@
 // Drives the pages of a server in a real browser and fails with the first expectation that does not hold.
 //
-//     node pages.mjs finished|live URL-OF-A-RUN PROFILE-DIRECTORY AXE-FILE
+//     node pages.mjs finished|live|written PROFILE-DIRECTORY AXE-FILE URL...
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { Browser } from "../../../scripts/browser.mjs";
 
-const [scenario, url, profile, axe] = process.argv.slice(2);
+const [scenario, profile, axe, ...urls] = process.argv.slice(2);
+const [url] = urls;
 const browser = await Browser.start(profile);
 
 /** Whether an element is within the window. */
@@ -18,6 +19,19 @@ async function faults(page) {
   await page.evaluate(readFileSync(axe, "utf8") + "; 0");
   const found = await page.evaluate("axe.run(document, { resultTypes: ['violations'] }).then((it) => it.violations.filter((v) => ['serious', 'critical'].includes(v.impact)).map((v) => v.id + ': ' + v.nodes.slice(0, 3).map((n) => n.html + ' ' + (n.any[0]?.message ?? '')).join(' | ')))");
   return found;
+}
+
+/** Pages have no faults, on a desktop and, dark, on a phone; neither is wider than its window. */
+async function areAccessible(urls, isDrawn = "true") {
+  for (const [width, dark] of [[1400, false], [400, true]]) for (const url of urls) {
+    const page = await browser.open(url, { width, dark, reducedMotion: true });
+    await page.until(isDrawn);
+    const name = `${width} ${dark ? "dark" : "light"} ${url}`;
+    assert.deepEqual(await faults(page), [], name);
+    assert.equal(await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), true, `wider than its window: ${name}`);
+    assert.deepEqual(page.complaints, []);
+    await page.close();
+  }
 }
 
 /** A click on a trial far down the page brings it into view, and the address keeps it. */
@@ -71,23 +85,21 @@ async function finished() {
   await page.evaluate("go({ trial: '', beside: '', filter: 'onerror' })");
   await page.until("document.querySelector('#hits li') !== null");
   // Search in tools only; a hit opens its trial at the place.
-  await page.evaluate("go({ filter: 'tool:bash' })");
+  await page.evaluate("go({ filter: 'tool:grep' })");
   await page.until("document.querySelectorAll('#hits li').length === 1");
   await page.evaluate("document.querySelector('#hits a').click()");
-  await page.until("document.querySelector('.found')?.textContent.includes('Bash')");
+  await page.until("document.querySelector('.found')?.textContent.includes('Grep')");
   assert.ok(await page.evaluate(isInView(".found")), "the hit is out of view");
   assert.deepEqual(page.complaints, []);
   assert.ok(!(await page.evaluate("document.title")).includes("broken"), "a script of an agent ran");
   await page.close();
-  for (const [width, dark] of [[1400, false], [400, true]]) for (const hash of ["", "#trial=a%2Fone%231&split=1"]) {
-    const page = await browser.open(url + hash, { width, dark, reducedMotion: true });
-    if (hash) await page.until(isOpen + " && document.querySelector('.diff') !== null");
-    assert.deepEqual(await faults(page), [], `${width} ${dark ? "dark" : "light"} ${hash}`);
-    await page.close();
-  }
-  const index = await browser.open(url.replace(/runs\/.*/, ""));
-  assert.deepEqual(await faults(index), []);
-  assert.deepEqual(index.complaints, []);
+  await areAccessible([url, url.replace(/runs\/.*/, "")]);
+  await areAccessible([url + "#trial=a%2Fone%231&split=1"], isOpen + " && document.querySelector('.diff') !== null");
+}
+
+/** Pages of a comparison and an experiment, in files. */
+async function written() {
+  await areAccessible(urls);
 }
 
 /** A run whose first trial is cancelled and run again from the page before the run is stopped. The address has the token. */
@@ -100,7 +112,8 @@ async function live() {
   await click("Pause");
   await page.until("document.querySelector('#live').textContent.includes('paused')");
   await page.until("[...document.querySelectorAll('#list tbody tr')].some((row) => row.textContent.includes('running'))");
-  assert.ok(!(await page.evaluate("byId('overview').innerText")).includes("interrupted"), "a running trial is counted as interrupted");
+  const overview = await page.evaluate("byId('overview').innerText");
+  assert.ok(!overview.includes("interrupted"), "a running trial is counted as interrupted: " + overview);
   await page.evaluate("document.querySelector('#live li button').click()");
   // The cancelled trial appears in the list without a reload.
   await page.evaluate("window.stays = true");
@@ -117,7 +130,7 @@ async function live() {
 }
 
 try {
-  await { finished, live }[scenario]();
+  await { finished, live, written }[scenario]();
 } finally {
   await browser.close();
 }

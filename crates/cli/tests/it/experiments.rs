@@ -10,10 +10,16 @@ use serde_json::{Value, json};
 use crate::{suites::json_of, support::context};
 
 /// An agent that succeeds if RULES.md wants it to, and writes a line into `{starts}`.
-const AGENT: &str = "echo start >> {starts}; if grep -q good RULES.md; then touch ok; fi";
+pub(crate) const AGENT: &str =
+    "echo start >> {starts}; if grep -q good RULES.md; then touch ok; fi";
 
 /// Writes test cases of these names and a suite with one agent that runs `command`.
-fn suite(context: &TestContext, tasks: &[&str], command: &str, more: &Value) -> Utf8PathBuf {
+pub(crate) fn suite(
+    context: &TestContext,
+    tasks: &[&str],
+    command: &str,
+    more: &Value,
+) -> Utf8PathBuf {
     let folder = context.root().join("suite");
     fs_err::create_dir_all(folder.join("cases")).unwrap();
     for name in tasks {

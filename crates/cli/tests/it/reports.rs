@@ -279,7 +279,7 @@ fn compare(context: &TestContext, args: &[&str]) -> Output {
 }
 
 /// Two runs of an agent that got worse, and dearer.
-fn two_runs(context: &TestContext) -> (Utf8PathBuf, Utf8PathBuf) {
+pub(crate) fn two_runs(context: &TestContext) -> (Utf8PathBuf, Utf8PathBuf) {
     (
         make_run(
             context,

@@ -113,8 +113,8 @@ fn help_of_run() {
 
     Arguments:
       [PATH]...
-              Test cases (YAML or JSON), directories of test cases or tasks, or one suite [default:
-              `proctor.yaml` or `thunderdome.yaml`]
+              Test cases (YAML or JSON), directories of test cases or tasks, `git+URL@REF#DIRECTORY`, or
+              one suite [default: `proctor.yaml` or `thunderdome.yaml`]
 
     Options:
       -c, --config <FILE>

@@ -10,7 +10,8 @@ use proctor_testkit::{Running, TestContext, program, test_runner, wait_until};
 use serde_json::{Value, json};
 
 use crate::{
-    reports::{Made, browser, make_run},
+    experiments::{AGENT, suite as experiment_suite},
+    reports::{Made, browser, make_run, two_runs},
     suites::suite,
     support::context,
 };
@@ -264,8 +265,8 @@ fn events_follow_a_run_to_its_end() {
     running.wait();
 }
 
-/// Runs a scenario of `pages.mjs` on the page at this address; without a browser or Node the test is skipped.
-fn drive(context: &TestContext, scenario: &str, url: &str) {
+/// Runs a scenario of `pages.mjs` on the pages at these addresses; without a browser or Node the test is skipped.
+fn drive(context: &TestContext, scenario: &str, urls: &[&str]) {
     let (Some(_), Some(node)) = (browser(scenario), program("node")) else {
         return;
     };
@@ -275,8 +276,8 @@ fn drive(context: &TestContext, scenario: &str, url: &str) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/pages.mjs");
     let profile = context.root().join("profile");
     let axe = format!("{axe}/node_modules/axe-core/axe.min.js");
-    let words = [script, scenario, url, profile.as_str(), &axe];
-    let program = context.program(&node, words);
+    let words = [script, scenario, profile.as_str(), &axe];
+    let program = context.program(&node, words.iter().chain(urls).copied());
     let output = program.deadline(Duration::from_mins(4)).run();
     assert_eq!(output.code, Some(0), "{}", output.stderr);
 }
@@ -295,17 +296,39 @@ fn pages_work_and_are_accessible_in_a_browser_chromium() {
     );
     let events = [
         json!({"t": 1, "event": "said", "text": said}),
-        json!({"t": 2, "event": "tool", "id": "t1", "tool": "Bash", "target": "make"}),
+        json!({"t": 2, "event": "tool", "id": "t1", "tool": "Grep", "target": "make"}),
     ];
     let events = events.map(|event| format!("{event}\n")).concat();
     fs_err::write(artifacts.join("events.ndjson"), events).unwrap();
     let log = json!({"messages": [], "tool_calls": [
-        {"name": "Bash", "id": "t1", "arguments": "{}", "result": whole, "is_error": true},
+        {"name": "Grep", "id": "t1", "arguments": "{}", "result": whole, "is_error": true},
     ]});
     fs_err::write(artifacts.join("youbencha-log.json"), log.to_string()).unwrap();
     let server = Server::start(&context, &[RUN]);
     let url = format!("http://{}/runs/{RUN}/", server.address);
-    drive(&context, "finished", &url);
+    drive(&context, "finished", &[&url]);
+}
+
+#[test]
+fn pages_of_comparisons_and_experiments_are_accessible_chromium() {
+    let context = context();
+    let (before, after) = two_runs(&context);
+    let compared = context.root().join("compared.html");
+    let args = [
+        "compare",
+        before.as_str(),
+        after.as_str(),
+        "--output",
+        compared.as_str(),
+    ];
+    context.proctor(args).run().assert_code(0);
+    let path = experiment_suite(&context, &["one"], AGENT, &json!({}));
+    let args = ["ab", path.as_str(), "--a", "RULES.md=text:bad", "--b"];
+    let args = args.into_iter().chain(["RULES.md=text:good", "--json"]);
+    let answer: Value = serde_json::from_str(&context.proctor(args).run().stdout).unwrap();
+    let pages = [compared.as_str(), answer["page"].as_str().unwrap()];
+    let urls = pages.map(|page| format!("file://{page}"));
+    drive(&context, "written", &[&urls[0], &urls[1]]);
 }
 
 #[test]
@@ -321,7 +344,7 @@ fn run_is_followed_and_controlled_from_its_page_chromium() {
     });
     let run = latest.canonicalize_utf8().unwrap();
     let server = Server::start(&context, &[run.as_str()]);
-    drive(&context, "live", &server.url);
+    drive(&context, "live", &[&server.url]);
     let is_stopped = !latest.join("control.json").exists();
     if !is_stopped {
         // There is no browser.
