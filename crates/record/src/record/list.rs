@@ -172,9 +172,10 @@ pub fn look(run: &Utf8Path) -> RunListing {
         listing.add_summary(run).or_else(|| listing.add_plan(run))
     };
     let costs = costs.unwrap_or_else(|| listing.add_records(run));
-    listing.cost_usd = match costs.is_empty() {
-        true => None,
-        false => costs.into_iter().sum(),
+    listing.cost_usd = if costs.is_empty() {
+        None
+    } else {
+        costs.into_iter().sum()
     };
     listing
 }
