@@ -15,7 +15,7 @@ pub fn import(args: &ImportArgs) -> Result<Exit, CliError> {
     let settings = super::settings(&host)?;
     let found = import::find(&host.cwd.join(&args.source));
     let found = found.map_err(|error| CliError::Config(vec![error]))?;
-    let found = planning::select(&args.selection, found, |task, matches| matches(&task.name))?;
+    let found = planning::selected(&args.selection, found, |task, matches| matches(&task.name))?;
     let out = host.cwd.join(&args.out);
     if out.exists()
         && !out
