@@ -57,6 +57,7 @@ mod show;
 mod suites;
 mod swebench;
 mod tasks;
+mod terminal_bench;
 mod thunderdome;
 mod thunderdome_adapters;
 mod thunderdome_contract;

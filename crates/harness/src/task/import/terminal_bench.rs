@@ -38,6 +38,11 @@ pub(super) fn write(
     let task = terminal_bench::load(source, env, settings)?;
     let parts = task.environment().zip(task.verifier());
     let (environment, verifier) = parts.ok_or_else(|| whole(source, "no tests".to_owned()))?;
+    if environment.compose.is_some() {
+        let message = "its compose file has several services, or settings of the container; \
+                       `proctor run` reads the directory directly";
+        return Err(whole(source, message.to_owned()));
+    }
     let is_open = |value: &String| value.contains('$');
     if let Some((name, _)) = environment.env.iter().find(|(_, value)| is_open(value)) {
         let message = format!("the variable `{name}` of the service depends on other variables");
