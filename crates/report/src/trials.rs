@@ -33,7 +33,7 @@ pub struct Trials {
     pub tasks: Vec<TaskRow>,
     /// The trials, by agent, task, run and number.
     pub trials: Vec<Trial>,
-    /// The trials that run now, in the same order. They are no part of any figure.
+    /// The trials that run now, in the same order. Figures leave them out.
     #[serde(skip)]
     pub active: Vec<Trial>,
 }

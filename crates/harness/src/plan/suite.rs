@@ -159,7 +159,7 @@ fn resolve(config: SuiteConfig, settings: &Settings) -> Result<ResolvedSuite, Ve
     }
 }
 
-/// Resolves a suite with the commits of a lock, whatever its tasks.
+/// Resolves a suite with the commits of a lock, regardless of its tasks.
 pub(super) fn resolve_unlocked(
     mut config: SuiteConfig,
     settings: &Settings,

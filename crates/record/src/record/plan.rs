@@ -104,7 +104,7 @@ impl PlanFile {
             && self.experiment == other.experiment
     }
 
-    /// What a plan that is not the same has otherwise, as phrases.
+    /// The differences of another plan, as phrases.
     pub fn differences(&self, now: &PlanFile) -> Vec<String> {
         let mut found = Vec::new();
         for (kind, before, after) in [

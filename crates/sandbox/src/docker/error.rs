@@ -65,7 +65,7 @@ pub enum EngineError {
     Unsupported {
         /// The feature, with its line in the Dockerfile.
         feature: String,
-        /// What has the feature.
+        /// The programs that have the feature.
         needed: String,
         /// The product and version.
         engine: String,

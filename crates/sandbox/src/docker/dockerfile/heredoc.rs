@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn shifts_and_here_strings_are_no_heredocs() {
+    fn shifts_and_here_strings_are_not_heredocs() {
         for text in [
             "RUN echo $((1 << 2))\nRUN x\n",
             "RUN cat <<<EOF\n",
