@@ -512,7 +512,7 @@ fn every_link_leads_to_a_file() {
     }
 }
 
-/// The file of a test that `docs/dev/requirements.md` names, by its module in the end-to-end tests of the
+/// The file of a test that a page for contributors names, by its module in the end-to-end tests of the
 /// cli or by its path.
 fn file_of(module: &str) -> Utf8PathBuf {
     let folder = if module.starts_with("crates/") {
@@ -524,21 +524,17 @@ fn file_of(module: &str) -> Utf8PathBuf {
 }
 
 #[test]
-fn every_test_named_for_a_requirement_exists() {
-    let page = read(&root().join("docs/dev/requirements.md"));
-    let mut named = 0;
-    for (module, test) in page
-        .split('`')
-        .skip(1)
-        .step_by(2)
-        .filter_map(|code| code.split_once("::"))
-    {
-        let file = file_of(module);
-        assert!(
-            read(&file).contains(&format!("fn {test}(")),
-            "{file} has no test {test}"
-        );
-        named += 1;
+fn every_test_named_for_a_requirement_or_an_attack_exists() {
+    for name in ["requirements", "attacks"] {
+        let page = read(&root().join(format!("docs/dev/{name}.md")));
+        let code = page.split('`').skip(1).step_by(2);
+        let named = code.filter_map(|code| code.split_once("::"));
+        let named: Vec<_> = named.filter(|(_, test)| !test.is_empty()).collect();
+        for (module, test) in &named {
+            let file = file_of(module);
+            let is_there = read(&file).contains(&format!("fn {test}("));
+            assert!(is_there, "{name}: {file} has no test {test}");
+        }
+        assert!(named.len() > 50, "{name}: only {} tests", named.len());
     }
-    assert!(named > 50, "only {named} tests are named");
 }
